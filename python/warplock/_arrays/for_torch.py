@@ -1,0 +1,192 @@
+"""PyTorch's tensors."""
+
+from __future__ import annotations
+
+import math
+import sys
+from typing import Any
+
+from warplock import _native
+from warplock._arrays.common import Room, Rooms, View
+from warplock._errors import BatchError
+from warplock._layout import is_numpy
+
+# Shapes of tensors whose making is prepared.
+_MOST_TEMPLATES = 1024
+
+
+def refuse_special(tensor: Any) -> None:
+    """Refuses tensors that their bytes do not describe completely."""
+    if tensor.is_quantized:
+        raise BatchError(
+            "the tensor is quantized, and its scale would be lost: give int_repr(), and keep the "
+            "scale and the zero point"
+        )
+    if tensor.is_meta:
+        raise BatchError("the tensor is on the device meta: it has no data")
+    if tensor.layout is not sys.modules["torch"].strided:
+        raise BatchError(
+            f"the tensor's layout is {tensor.layout}: give dense tensors, such as its indices and "
+            "values"
+        )
+    if tensor.is_conj() or tensor.is_neg():
+        raise BatchError(
+            "the tensor's conjugate or negative is not computed: use resolve_conj(), "
+            "resolve_neg()"
+        )
+
+
+class Torch:
+    """PyTorch's tensors."""
+
+    immutable = False
+
+    def __init__(self) -> None:
+        self._torch: Any = sys.modules["torch"]
+        self._empty = self._torch.empty
+        self._bytes = self._torch.uint8
+        self._words = self._torch.int32
+        self._devices: dict[int, Any] = {}
+        self._like = self._torch.empty_like
+        self._templates: dict[Any, Any] = {}
+        self._rooms = Rooms()
+        # Faster than asking for each attribute.
+        self._has_exchange = hasattr(self._torch.Tensor, "__dlpack_c_exchange_api__")
+        # What current_stream() asks, without its object.
+        self._raw_stream = getattr(self._torch._C, "_cuda_getCurrentRawStream", None)
+
+    def view(self, array: Any, stream: int | None = None) -> View:
+        # Dense bytes are all that DLPack takes of this type.
+        if array.dtype is not self._bytes:
+            refuse_special(array)
+        if self._has_exchange:
+            try:
+                found = _native.describe(array, stream)
+            except RuntimeError:
+                # DLPack does not have every type.
+                found = None
+            if found is not None:
+                return found
+        refuse_special(array)
+        if not array.is_contiguous():
+            raise BatchError("the tensor is not contiguous: make a copy that is")
+        device = array.get_device() if array.is_cuda else -1
+        return array.data_ptr(), array.nbytes, device, array.shape, None, False
+
+    def at(self, array: Any) -> tuple[int, int]:
+        """Address and bytes of an array that was made here."""
+        return array.data_ptr(), array.nbytes
+
+    def stream(self, device: int) -> int:
+        if self._raw_stream is None:
+            return int(self._torch.cuda.current_stream(device).cuda_stream)
+        return int(self._raw_stream(device))
+
+    def is_capturing(self) -> bool:
+        return bool(self._torch.cuda.is_current_stream_capturing())
+
+    def _device(self, number: int) -> Any:
+        device = self._devices.get(number)
+        if device is None:
+            device = self._devices[number] = self._torch.device("cuda", number)
+        return device
+
+    def rooms(self) -> dict[tuple[int, int], Room]:
+        """This thread's workspaces, which its calls may leave here for those that follow."""
+        return self._rooms.by_stream
+
+    def _new(self, shape: tuple[int, ...], kind: Any, device: int) -> Any:
+        # empty_like() has fewer arguments to look at; its templates have one item each.
+        wanted = (shape, kind, device)
+        template = self._templates.get(wanted)
+        if template is not None:
+            return self._like(template)
+        on = self._device(device)
+        if len(self._templates) < _MOST_TEMPLATES and 0 not in shape:
+            self._templates[wanted] = self._empty((), dtype=kind, device=on).expand(shape)
+        return self._empty(shape, dtype=kind, device=on)
+
+    def empty(self, shape: tuple[int, ...], device: int, stream: int) -> Any:
+        return self._new(shape, self._bytes, device)
+
+    def words(self, count: int, device: int, stream: int) -> Any:
+        return self._new((count,), self._words, device)
+
+    def upload(self, data: Any, device: int, stream: int) -> Any:
+        host = bytearray(memoryview(data).cast("B"))
+        if not host:
+            return self.empty((0,), device, stream)
+        made = self._torch.frombuffer(host, dtype=self._bytes)
+        return made.to(self._device(device), non_blocking=True)
+
+    def plus(self, values: Any, number: int) -> Any:
+        """64-bit integers, each with a number added."""
+        return values.to(self._torch.int64) + number
+
+    def count_up(self, first: int, step: int, count: int, device: int) -> Any:
+        """64-bit integers."""
+        made = self._torch.full(
+            (count,), first, dtype=self._torch.int64, device=self._device(device)
+        )
+        if step:
+            made += self._torch.arange(0, step * count, step, device=self._device(device))
+        return made
+
+    def on(self, stream: int, device: int) -> Any:
+        """A context in which `stream` is the current one."""
+        cuda = self._torch.cuda
+        if not stream:
+            return cuda.stream(cuda.default_stream(device))
+        return cuda.stream(cuda.ExternalStream(stream, device=self._device(device)))
+
+    def record(self, arrays: list[Any], stream: int, device: int) -> None:
+        """Tells the allocator that work on `stream` uses arrays of other streams."""
+        with self.on(stream, device):
+            current = self._torch.cuda.current_stream(device)
+        for array in arrays:
+            if isinstance(array, self._torch.Tensor) and array.is_cuda:
+                array.record_stream(current)
+
+    def keep(self, arrays: list[Any], device: int) -> None:
+        """Its allocator frees in stream order."""
+
+    def result(self, array: Any) -> Any:
+        return array
+
+    def any(self, words: Any) -> Any:
+        return words.any()
+
+    def failed(self, words: Any, stream: int, device: int) -> list[int]:
+        """The indices that are not 0. Waits."""
+        with self.on(stream, device):
+            if not bool(words.any()):
+                return []
+            found: list[int] = words.nonzero().flatten().tolist()
+            return found
+
+    def strided(self, interface: Any, device: int) -> Any:
+        """An array over an object with `__cuda_array_interface__`."""
+        return self._torch.as_tensor(interface, device=self._device(device))
+
+    def host(self, array: Any) -> Any:
+        """A tensor of host memory as a NumPy array of bytes, which shares it."""
+        refuse_special(array)
+        if not array.is_contiguous():
+            raise BatchError("the tensor is not contiguous: make a copy that is")
+        # An empty array's strides may not allow a view of bytes.
+        if array.numel():
+            flat = array.detach().reshape(-1).view(self._bytes).numpy()
+        else:
+            flat = sys.modules["numpy"].empty(0, "u1")
+        if array.dim() < 2:
+            return flat
+        count, *row = array.shape
+        return flat.reshape(count, math.prod(row) * array.element_size())
+
+    def from_host(self, made: Any) -> Any:
+        return self._torch.from_numpy(made) if is_numpy(made) else made
+
+    def host_words(self, failed: list[int], total: int) -> Any:
+        words = self._torch.zeros(total, dtype=self._words)
+        words[failed] = 1
+        return words
