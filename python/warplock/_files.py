@@ -212,6 +212,7 @@ class Reader(io.RawIOBase):
 
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
         """As for other files."""
+        self._open()
         base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._len}
         if whence not in base:
             raise ValueError(f"whence is 0, 1 or 2, not {whence}")
@@ -224,6 +225,11 @@ class Reader(io.RawIOBase):
     def tell(self) -> int:
         """The position."""
         return self._position
+
+    @property
+    def length(self) -> int:
+        """Bytes of content."""
+        return self._len
 
     def readinto(self, buffer: Buffer, /) -> int:
         """As for other files; fills the buffer unless the content ends."""
@@ -264,7 +270,8 @@ class Reader(io.RawIOBase):
 
 class Writer(io.BufferedIOBase):
     """An encrypted file under way. It is complete once `close` returns; if a `with` block ends by an
-    exception, or `close` is never called, nothing appears."""
+    exception, or `close` is never called, nothing appears. What wraps it (`io.TextIOWrapper`) closes
+    it in either case: use `with` for this file as well."""
 
     def __init__(self, native: _native.NativeWriter) -> None:
         self._native = native
