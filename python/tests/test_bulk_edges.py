@@ -213,8 +213,9 @@ def test_patterns_choose_folders_and_files(tmp_path: pathlib.Path) -> None:
     assert paths(include=["b", "/a"]) == ["a", "d/b"]
     with pytest.raises(ValueError, match="matches --include"):
         paths(include=["*.jpg"])
-    with pytest.raises(ValueError, match="the pattern"):
-        paths(include=["[z-a]"])
+    for wrong in ("[z-a]", "", "/", "./a", "d//b", "../in"):
+        with pytest.raises(ValueError, match="the pattern"):
+            paths(include=[wrong])
 
 
 def test_one_recipient_and_one_identity_need_no_list(

@@ -8,6 +8,7 @@ import pathlib
 import signal
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -41,6 +42,11 @@ def test_no_key_is_replaced_by_what_it_encrypts_or_opens() -> None:
         lambda: warplock.decrypt_file("text.wl", "key.txt", identities="key.txt", replace=True),
         lambda: warplock.decrypt_file("text.wl", "link", identities=["key.txt"], replace=True),
         lambda: warplock.open("./team.txt", "wb", recipients=team),
+        # Whatever they are listed in.
+        lambda: warplock.decrypt_file("text.wl", "key.txt", identities=iter(["key.txt"]), replace=True),
+        lambda: warplock.encrypt_file("text", "key.txt", identities={"key.txt": 1}, replace=True),
+        lambda: warplock.encrypt_file("text", "team.txt", recipients={team: 1}.keys(), replace=True),
+        lambda: warplock.open("key.txt", "wb", identities=deque(["key.txt"])),
     ]
     for call in calls:
         with pytest.raises(ValueError, match="is read as well, for its keys"):

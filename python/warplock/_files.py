@@ -7,7 +7,7 @@ from typing import IO, TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 from warplock import _native
 from warplock._errors import CorruptedError
-from warplock._keys_kept import refuse_key_files
+from warplock._keys_kept import as_list, refuse_key_files
 from warplock._native import Engine
 
 if TYPE_CHECKING:
@@ -68,6 +68,7 @@ def encrypt_file(
     >>> warplock.decrypt_file("a.txt.wl", "b.txt", identities=me)
     12
     """
+    recipients, identities = as_list(recipients), as_list(identities)
     if replace:
         refuse_key_files(dst, recipients, identities, key)
     return _native.encrypt_file(
@@ -102,6 +103,7 @@ def decrypt_file(
     bytes as they come: only when this function returns is it certain that none is missing. For
     `replace`, `progress` and exceptions see `encrypt_file`.
     """
+    identities = as_list(identities)
     if replace:
         refuse_key_files(dst, identities, key)
     return _native.decrypt_file(
@@ -374,6 +376,7 @@ def open(
         native = _native.NativeReader(file, identities, passphrase, key, max_work, engine)
         return io.BufferedReader(Reader(native), 1 << 16)
     if mode in ("wb", "w", "xb", "x"):
+        recipients, identities = as_list(recipients), as_list(identities)
         if mode[0] == "w":
             refuse_key_files(file, recipients, identities, key)
         writer = _native.NativeWriter(

@@ -31,7 +31,7 @@ from fsspec.spec import AbstractFileSystem
 from fsspec.utils import stringify_path
 
 from warplock._files import open as _open
-from warplock._keys_kept import refuse_key_files
+from warplock._keys_kept import as_list, refuse_key_files
 
 __all__ = ["WarplockFileSystem"]
 
@@ -64,8 +64,9 @@ class WarplockFileSystem(ChainedFileSystem):  # type: ignore[misc]
         if fs is None:
             fs = fsspec.filesystem(target_protocol or "file", **(target_options or {}))
         self.fs = fs
-        self._recipients = recipients
-        self._unlock = {"identities": identities, "passphrase": passphrase, "key": key}
+        # They are used for each file.
+        self._recipients = as_list(recipients)
+        self._unlock = {"identities": as_list(identities), "passphrase": passphrase, "key": key}
         self._sizes: dict[str, tuple[Any, int]] = {}
 
     @classmethod

@@ -309,7 +309,12 @@ def _files(folder: str, prefix: str) -> list[str]:
 def _pattern(text: str, folders: bool) -> Callable[[str], object]:
     """`*`, `?`, `[a-z]`, `**`; without a slash for names, otherwise for paths (also of `folders`). A
     slash at the beginning makes it a path, one at the end makes no difference."""
-    parts = re.split(r"(\*\*/|\*\*|\*|\?|\[!?[^\]]+\])", text.removeprefix("/").rstrip("/"))
+    told = text.rstrip("/").removeprefix("/")
+    if {"", ".", ".."} & set(told.split("/")):
+        raise ValueError(
+            f"the pattern {text} matches nothing: paths in the tree have no empty names, '.' or '..'"
+        )
+    parts = re.split(r"(\*\*/|\*\*|\*|\?|\[!?[^\]]+\])", told)
     known = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
     expression = "".join(
         known.get(part) or (part.replace("[!", "[^", 1) if part[:1] == "[" else re.escape(part))
