@@ -175,6 +175,64 @@ def test_places_are_where_the_page_says(monkeypatch: Any) -> None:
         assert str(inner.store.prefix).strip("/") == "a%20prefix/b"
 
 
+def test_a_url_is_never_another_place(tmp_path: pathlib.Path, monkeypatch: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    for url, told in (
+        ("", "not an empty text"),
+        ("file://photos/2026", "three slashes"),
+        (f"file://{tmp_path}#1", "no query or fragment"),
+        (f"file://{tmp_path}?1", "no query or fragment"),
+        (f"file://{tmp_path}\n", "no tabs and line breaks"),
+        ("memory://a\tb", "no tabs and line breaks"),
+    ):
+        with pytest.raises(ValueError, match=told):
+            place(url)
+    for url in ("file:///a%20b", "file://localhost/a%20b", "file:/a%20b", "/a b"):
+        assert place(url).url == "/a b"
+
+
+def test_patterns_choose_folders_and_files(tmp_path: pathlib.Path) -> None:
+    for name in ("a", "d/b", "x/d/c"):
+        (tmp_path / "in" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "in" / name).write_bytes(b"text")
+    me = Identity.generate()
+
+    def paths(**patterns: Any) -> list[str]:
+        job = bulk.plan(tmp_path / "in", "memory://none", "encrypt", recipients=me, **patterns)
+        return sorted(unit["path"] for unit in job.units())
+
+    for exclude, left in (
+        ("d", ["a"]),
+        ("d/", ["a"]),
+        ("/d", ["a", "x/d/c"]),
+        ("x/d", ["a", "d/b"]),
+        ("*/d/", ["a", "d/b"]),
+        ("**/d", ["a"]),
+    ):
+        assert paths(exclude=[exclude]) == left, exclude
+    assert paths(include=["b", "/a"]) == ["a", "d/b"]
+    with pytest.raises(ValueError, match="matches --include"):
+        paths(include=["*.jpg"])
+    for wrong in ("[z-a]", "", "/", "./a", "d//b", "../in"):
+        with pytest.raises(ValueError, match="the pattern"):
+            paths(include=[wrong])
+
+
+def test_one_recipient_and_one_identity_need_no_list(
+    tmp_path: pathlib.Path, key_file: pathlib.Path
+) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a").write_bytes(b"text")
+    public = str(identity(key_file).to_public())
+    # As some editors write it.
+    (tmp_path / "team.txt").write_text(f"\ufeff# all\n{public}\n")
+    given: tuple[Any, ...] = (public, identity(key_file), tmp_path / "team.txt")
+    for number, recipient in enumerate(given):
+        out = tmp_path / str(number)
+        assert bulk.run(bulk.plan(tmp_path / "in", out, "encrypt", recipients=recipient)).done == 1
+        assert bulk.run(bulk.plan(out, None, "verify"), identities=str(key_file)).done == 1
+
+
 def test_a_report_knows_what_another_shard_finished(tmp_path: pathlib.Path) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a").write_bytes(b"text")
@@ -261,6 +319,74 @@ def test_folders_that_cannot_be_listed_are_told(tmp_path: pathlib.Path, monkeypa
     assert (code, rows) == (1, {"a/x": "done", "b": "failed", "a/\\xff": "failed"})
     with pytest.raises(PermissionError):
         run(tmp_path / "in" / "b", tmp_path / "out", "encrypt")
+    # What is in the folder may be among the chosen files.
+    me = Identity.generate()
+    for patterns, failed in (({"include": ["x"]}, 1), ({"exclude": ["b"]}, 0)):
+        job = bulk.plan(tmp_path / "in", "memory://b", "encrypt", recipients=me, **patterns)
+        assert ["b"] * failed == [each["path"] for each in job.units() if each["path"] == "b"]
+
+
+def test_files_that_cannot_be_looked_at_are_told(tmp_path: pathlib.Path, monkeypatch: Any) -> None:
+    """They are gone, or in a folder that may be listed but not entered."""
+    for name in ("a", "b"):
+        (tmp_path / "in").mkdir(exist_ok=True)
+        (tmp_path / "in" / name).write_bytes(b"text")
+    looked = os.lstat
+
+    def refused(path: Any, **options: Any) -> Any:
+        if str(path).endswith("in/b"):
+            raise PermissionError(13, "Permission denied", path)
+        return looked(path, **options)
+
+    monkeypatch.setattr(os, "lstat", refused)
+    code, rows = run(tmp_path / "in", tmp_path / "out", "encrypt")
+    assert (code, rows) == (1, {"a": "done", "b": "failed"})
+
+
+def test_what_came_in_place_of_a_file_is_not_read(tmp_path: pathlib.Path) -> None:
+    """A pipe without a writer would stop the run for ever."""
+    (tmp_path / "in").mkdir()
+    for name in ("link", "pipe"):
+        (tmp_path / "in" / name).write_bytes(b"text")
+    me = [Identity.generate()]
+    job = bulk.plan(tmp_path / "in", tmp_path / "out", "encrypt", recipients=me)
+    for name in ("link", "pipe"):
+        os.rename(tmp_path / "in" / name, tmp_path / name)
+    os.symlink(tmp_path / "link", tmp_path / "in" / "link")
+    os.mkfifo(tmp_path / "in" / "pipe")
+    assert bulk.run(job).changed == 2
+
+
+def test_names_that_are_too_long_are_told(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / ("a" * 255)).write_bytes(b"text")
+    said: list[str | None] = []
+    job = bulk.plan(tmp_path / "in", tmp_path / "out", "encrypt", recipients=[Identity.generate()])
+    assert bulk.run(job, each=lambda row, _: said.append(row["message"])).failed == 1
+    assert "File name too long" in str(said)
+
+
+def test_a_job_hides_no_files_of_the_source(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "a").write_bytes(b"text")
+    me = [Identity.generate()]
+    with pytest.raises(ValueError, match="holds other files"):
+        bulk.plan(tmp_path, "memory://hidden", "encrypt", recipients=me, job=tmp_path / "sub")
+    job = bulk.plan(tmp_path, "memory://hidden", "encrypt", recipients=me, job=tmp_path / "job")
+    assert bulk.run(job).done == 1
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_descriptors(tmp_path: pathlib.Path, closed: str) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a").write_bytes(b"text")
+    recipient = str(Identity.generate().to_public())
+    call = [sys.executable, "-m", "warplock.bulk", "encrypt", "-r", recipient]
+    shell = ["sh", "-c", f'exec "$@" {closed}', "sh", *call, str(tmp_path / "in"), str(tmp_path / "out")]
+    done = subprocess.run(shell, capture_output=True, text=True, timeout=60)
+    # What belongs to the standard output would be lost.
+    assert done.returncode == (1 if " >&-" in f" {closed}" else 0), done.stderr
+    assert ("1 done" in done.stdout) == (done.returncode == 0)
 
 
 def test_folders_without_hard_links(tmp_path: pathlib.Path, monkeypatch: Any) -> None:
@@ -375,19 +501,24 @@ def test_the_command_line_says_what_is_wrong(
     assert said.startswith("a\\x1b[2J.wl: failed: ")
 
 
-def test_a_stop_by_its_user_is_one_sentence(
-    client: Any, bucket: str, tmp_path: pathlib.Path, key_file: pathlib.Path
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+def test_a_stop_by_a_signal_is_one_sentence(
+    client: Any, bucket: str, tmp_path: pathlib.Path, key_file: pathlib.Path, stop: signal.Signals
 ) -> None:
     upload(client, bucket, "p", tree(1, [3000] * 300))
     recipient = str(identity(key_file).to_public())
     call = [sys.executable, "-P", "-m", "warplock.bulk", "encrypt", "-r", recipient]
     call += [f"s3://{bucket}/p", f"s3://{bucket}/q"]
-    process = subprocess.Popen(call, stderr=subprocess.PIPE, text=True)
+    there = dict(os.environ, TMPDIR=str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    process = subprocess.Popen(call, stderr=subprocess.PIPE, text=True, env=there)
     while not download(client, bucket, "q"):
         time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(stop)
     _, said = process.communicate()
-    assert process.returncode == 130
+    assert process.returncode == 128 + stop
+    # The job has the names of all objects.
+    assert os.listdir(tmp_path / "temporary") == []
     assert said == "warplock.bulk: stopped; the same command goes on from here\n"
     subprocess.run(call, check=True)
     assert len(opened(download(client, bucket, "q"), key_file)) == 300

@@ -37,6 +37,7 @@ def test_there_and_back(store):
     fs, name = fsspec.url_to_fs(url + "/a.wl", warplock=OPTIONS)
     assert fs.info(name)["size"] == fs.size(name) == len(text)
     assert fs.cat_file(name, 50_000, 50_010) == text[50_000:50_010]
+    assert fs.cat_file(name, start=-3) == text[-3:] and fs.read_block(name, 5, 7) == text[5:12]
     assert fs.exists(name) and fs.isfile(name) and not fs.isdir(name)
     fs.pipe_file(name, b"new")
     assert fs.cat_file(name) == b"new" and fs.size(name) == 3
@@ -52,6 +53,41 @@ def test_what_was_not_finished_does_not_appear_complete(store):
         1 / 0
     with pytest.raises((warplock.DecryptionError, FileNotFoundError)):
         fs.cat_file(name)
+
+
+def test_a_local_file_stays_until_the_new_one_is_complete(tmp_path):
+    fs = fsspec.filesystem("warplock", **OPTIONS)
+    name = str(tmp_path / "a.wl")
+    fs.pipe_file(name, b"old")
+    with pytest.raises(ZeroDivisionError), fs.open(name, "wb") as file:
+        file.write(bytes(1_000_000))
+        1 / 0
+    assert fs.cat_file(name) == b"old"
+    fs = fsspec.filesystem("warplock", target_options={"auto_mkdir": True}, **OPTIONS)
+    fs.pipe_file(str(tmp_path / "new" / "b.wl"), b"text")
+    assert sorted(os.listdir(tmp_path)) == ["a.wl", "new"]
+
+
+def test_transactions(tmp_path):
+    fs = fsspec.filesystem("warplock", **OPTIONS)
+    name = str(tmp_path / "a.wl")
+    for fails in (True, False):
+        try:
+            with fs.transaction:
+                with fs.open(name, "wb") as file:
+                    file.write(b"text")
+                with pytest.raises(ZeroDivisionError), fs.open(name + "2", "wb") as file:
+                    1 / 0
+                assert os.listdir(tmp_path) == []
+                if fails:
+                    raise KeyError
+        except KeyError:
+            assert os.listdir(tmp_path) == []
+    assert os.listdir(tmp_path) == ["a.wl"] and fs.cat_file(name) == b"text"
+    fs, name = fsspec.url_to_fs("warplock::memory://a.wl", warplock=OPTIONS)
+    with pytest.raises(NotImplementedError, match="local files"), fs.transaction:
+        fs.open(name, "wb")
+    assert not fs.exists(name)
 
 
 @pytest.mark.parametrize(

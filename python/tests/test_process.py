@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import multiprocessing
 import os
 import subprocess
@@ -151,6 +152,19 @@ def test_exit_with_a_file_under_way(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert os.listdir(tmp_path) == ["a"]
+
+
+@pytest.mark.parametrize("option", ["-i", "--key-file", "--passphrase-file"])
+def test_the_command_line_with_a_closed_input(tmp_path, option):
+    """What took its number was read: the pipe on which signals arrive, so that nothing ended it."""
+    source = tmp_path / "a.wl"
+    warplock.encrypt_file(io.BytesIO(b"text"), source, passphrase="a passphrase")
+    call = [sys.executable, "-m", "warplock", "verify", option, "-", str(source)]
+    done = subprocess.run(
+        ["sh", "-c", 'exec "$@" <&-', "sh", *call], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode in (1, 4), done.stderr
+    assert done.stderr.startswith("warplock: ")
 
 
 def test_sub_interpreters_are_refused_clearly():

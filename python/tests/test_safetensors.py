@@ -154,8 +154,15 @@ def test_slices_are_those_of_the_array():
         for wrong in [np.s_[40], np.s_[-41], np.s_[0, 0, 0, 0], np.s_[::-1], np.s_[..., ...]]:
             with pytest.raises(IndexError):
                 part[wrong]
+        # NumPy would add an axis or take a copy.
+        for wrong in [None, True, [0, 1], "a", 1.0]:
+            with pytest.raises(TypeError):
+                part[wrong]
         with pytest.raises(KeyError, match="no tensor 'none'"):
             file.get_tensor("none")
+    for use in (file.keys, file.metadata, file.get_tensors, lambda: file.get_slice("number")):
+        with pytest.raises(ValueError, match="the file is closed"):
+            use()
 
 
 def test_a_flipped_bit_is_refused_and_named_wherever_it_is():

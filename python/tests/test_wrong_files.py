@@ -8,6 +8,7 @@ import pathlib
 import signal
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -41,6 +42,11 @@ def test_no_key_is_replaced_by_what_it_encrypts_or_opens() -> None:
         lambda: warplock.decrypt_file("text.wl", "key.txt", identities="key.txt", replace=True),
         lambda: warplock.decrypt_file("text.wl", "link", identities=["key.txt"], replace=True),
         lambda: warplock.open("./team.txt", "wb", recipients=team),
+        # Whatever they are listed in.
+        lambda: warplock.decrypt_file("text.wl", "key.txt", identities=iter(["key.txt"]), replace=True),
+        lambda: warplock.encrypt_file("text", "key.txt", identities={"key.txt": 1}, replace=True),
+        lambda: warplock.encrypt_file("text", "team.txt", recipients={team: 1}.keys(), replace=True),
+        lambda: warplock.open("key.txt", "wb", identities=deque(["key.txt"])),
     ]
     for call in calls:
         with pytest.raises(ValueError, match="is read as well, for its keys"):
@@ -146,6 +152,50 @@ def test_what_is_no_file_is_refused_in_words() -> None:
     with pytest.raises(TypeError, match="column_key_metadata must be a dict"):
         parquet.encrypt(b"", bytes(16), column_key_metadata=keys)
     assert not pathlib.Path("out").exists()
+
+
+class Odd(io.BytesIO):
+    """A file object of somebody's own."""
+
+    def __init__(self, data: bytes = b"", read: Any = None, write: Any = None) -> None:
+        super().__init__(data)
+        self.answers = (read, write)
+
+    def read(self, size: int | None = -1, /) -> Any:
+        return self.answers[0](super().read(size)) if self.answers[0] else super().read(size)
+
+    def write(self, data: Any, /) -> Any:
+        return self.answers[1](super().write(data)) if self.answers[1] else super().write(data)
+
+
+def test_what_a_file_object_cannot_give_or_take_is_never_lost() -> None:
+    me = Identity.generate()
+    text = os.urandom(100_000)
+
+    def there_and_back(source: Any, target: Any) -> bytes:
+        warplock.encrypt_file(source, target, recipients=me)
+        return warplock.open(io.BytesIO(target.getvalue()), identities=me).read()
+
+    # None was taken for the end.
+    with pytest.raises(BlockingIOError, match="without waiting"):
+        there_and_back(Odd(text, read=lambda _: None), Odd())
+    with pytest.raises(OSError, match="more bytes than it was asked for"):
+        there_and_back(Odd(text, read=lambda data: data and data + bytes(1 << 20)), Odd())
+    with pytest.raises(OSError, match="more bytes than there were"):
+        there_and_back(Odd(text), Odd(write=lambda count: count + 1))
+    with pytest.raises(OSError, match="more bytes than there were"):
+        with warplock.open(Odd(write=lambda count: count + 1), "wb", recipients=me) as file:
+            file.write(text)
+    # Only raw files say so when they took nothing.
+    assert there_and_back(Odd(text), Odd(write=lambda _: None)) == text
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    os.set_blocking(reader, False)
+    with io.FileIO(reader) as waiting, io.FileIO(writer, "w") as full:
+        with pytest.raises(BlockingIOError):
+            warplock.encrypt_file(waiting, io.BytesIO(), recipients=me)
+        with pytest.raises(BlockingIOError):
+            warplock.encrypt_file(io.BytesIO(bytes(1 << 20)), full, recipients=me)
 
 
 def test_no_table_appears_after_ctrl_c() -> None:

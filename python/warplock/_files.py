@@ -7,7 +7,7 @@ from typing import IO, TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 from warplock import _native
 from warplock._errors import CorruptedError
-from warplock._keys_kept import refuse_key_files
+from warplock._keys_kept import as_list, refuse_key_files
 from warplock._native import Engine
 
 if TYPE_CHECKING:
@@ -68,6 +68,7 @@ def encrypt_file(
     >>> warplock.decrypt_file("a.txt.wl", "b.txt", identities=me)
     12
     """
+    recipients, identities = as_list(recipients), as_list(identities)
     if replace:
         refuse_key_files(dst, recipients, identities, key)
     return _native.encrypt_file(
@@ -102,6 +103,7 @@ def decrypt_file(
     bytes as they come: only when this function returns is it certain that none is missing. For
     `replace`, `progress` and exceptions see `encrypt_file`.
     """
+    identities = as_list(identities)
     if replace:
         refuse_key_files(dst, identities, key)
     return _native.decrypt_file(
@@ -212,6 +214,7 @@ class Reader(io.RawIOBase):
 
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
         """As for other files."""
+        self._open()
         base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._len}
         if whence not in base:
             raise ValueError(f"whence is 0, 1 or 2, not {whence}")
@@ -224,6 +227,11 @@ class Reader(io.RawIOBase):
     def tell(self) -> int:
         """The position."""
         return self._position
+
+    @property
+    def length(self) -> int:
+        """Bytes of content."""
+        return self._len
 
     def readinto(self, buffer: Buffer, /) -> int:
         """As for other files; fills the buffer unless the content ends."""
@@ -264,7 +272,8 @@ class Reader(io.RawIOBase):
 
 class Writer(io.BufferedIOBase):
     """An encrypted file under way. It is complete once `close` returns; if a `with` block ends by an
-    exception, or `close` is never called, nothing appears."""
+    exception, or `close` is never called, nothing appears. What wraps it (`io.TextIOWrapper`) closes
+    it in either case: use `with` for this file as well."""
 
     def __init__(self, native: _native.NativeWriter) -> None:
         self._native = native
@@ -367,6 +376,7 @@ def open(
         native = _native.NativeReader(file, identities, passphrase, key, max_work, engine)
         return io.BufferedReader(Reader(native), 1 << 16)
     if mode in ("wb", "w", "xb", "x"):
+        recipients, identities = as_list(recipients), as_list(identities)
         if mode[0] == "w":
             refuse_key_files(file, recipients, identities, key)
         writer = _native.NativeWriter(

@@ -7,7 +7,7 @@ from typing import IO, TYPE_CHECKING, Any, TypedDict
 
 from warplock import _frameworks, _native, _tensors
 from warplock._errors import CorruptedError, FormatError
-from warplock._keys_kept import refuse_key_files
+from warplock._keys_kept import as_list, refuse_key_files
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -136,6 +136,7 @@ def save(
     described = ((name, one.dtype, one.shape) for name, one in given.items())
     header, order = _tensors.write(described, metadata)
     recipients, identities, passphrase, key, engine = _values(LockArguments, {**keys})
+    recipients, identities = as_list(recipients), as_list(identities)
     if replace:
         refuse_key_files(dst, recipients, identities, key)
     _native.save_tensors(

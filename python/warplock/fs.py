@@ -5,7 +5,7 @@ sizes are those of the content. A range costs its chunks only.
 
 Bad key arguments are refused before the file underneath is opened, so that an older one survives.
 If a `with fs.open(...)` block that writes ends by an exception, what it wrote is thrown away or
-counts as cut. `fsspec.open` does not tell its file of the exception, so there it is an ordinary,
+counts as cut; a local file stays as it was. `fsspec.open` does not tell its file of the exception, so there it is an ordinary,
 shorter file.
 
 >>> import fsspec
@@ -20,6 +20,7 @@ b'a long story'
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import fsspec
@@ -30,7 +31,7 @@ from fsspec.spec import AbstractFileSystem
 from fsspec.utils import stringify_path
 
 from warplock._files import open as _open
-from warplock._keys_kept import refuse_key_files
+from warplock._keys_kept import as_list, refuse_key_files
 
 __all__ = ["WarplockFileSystem"]
 
@@ -63,8 +64,9 @@ class WarplockFileSystem(ChainedFileSystem):  # type: ignore[misc]
         if fs is None:
             fs = fsspec.filesystem(target_protocol or "file", **(target_options or {}))
         self.fs = fs
-        self._recipients = recipients
-        self._unlock = {"identities": identities, "passphrase": passphrase, "key": key}
+        # They are used for each file.
+        self._recipients = as_list(recipients)
+        self._unlock = {"identities": as_list(identities), "passphrase": passphrase, "key": key}
         self._sizes: dict[str, tuple[Any, int]] = {}
 
     @classmethod
@@ -103,8 +105,18 @@ class WarplockFileSystem(ChainedFileSystem):  # type: ignore[misc]
             raise NotImplementedError(f"mode {mode!r}: encrypted files are read or written whole")
         if mode == "wb" and isinstance(self.fs, LocalFileSystem):
             refuse_key_files(under, self._recipients, *self._unlock.values())
-        late: Any = _Late()
         lock = dict(self._unlock, recipients=self._recipients)
+        if isinstance(self.fs, LocalFileSystem) and (
+            os.path.isfile(under) or not os.path.lexists(under)
+        ):
+            # Appears when it is complete.
+            if self.fs.auto_mkdir:
+                os.makedirs(os.path.dirname(under), exist_ok=True)
+            file = _open(under, "xb" if mode == "xb" else "wb", **lock)
+            return file if autocommit else _Pending(file)
+        if not autocommit:
+            raise NotImplementedError(f"{path}: transactions are for local files")
+        late: Any = _Late()
         writer = _open(late, "wb", **lock)
         try:
             inner = self.fs.open(under, mode)
@@ -204,7 +216,10 @@ class _Late:
 
     def start(self, inner: Any) -> None:
         """Writes what came so far to `inner`, and from now on what comes."""
-        inner.write(bytes(self._first))
+        first = memoryview(bytes(self._first))
+        while first:
+            written = inner.write(first)
+            first = first[len(first) if written is None else written :]
         self._inner = inner
 
     def write(self, data: bytes) -> Any:
@@ -220,6 +235,34 @@ class _Late:
             self._inner.flush()
 
 
+class _Pending:
+    """A file of a transaction, which appears when that ends."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+    def close(self) -> None:
+        """Leaves it to the transaction."""
+
+    def commit(self) -> None:
+        """Lets the file appear, unless its block ended by an exception."""
+        self._file.close()
+
+    def discard(self) -> None:
+        """Throws away what was written."""
+        self._file.abandon()
+
+    def __enter__(self) -> _Pending:
+        return self
+
+    def __exit__(self, kind: Any, value: Any, traceback: Any) -> None:
+        if kind is not None:
+            self.discard()
+
+
 class _Owned:
     """An encrypted file that closes the one underneath, too."""
 
@@ -229,6 +272,12 @@ class _Owned:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._file, name)
+
+    @property
+    def size(self) -> int:
+        """Bytes of content, when reading."""
+        length: int = self._file.raw.length
+        return length
 
     def __iter__(self) -> Any:
         return iter(self._file)

@@ -20,6 +20,7 @@ np.float32(3.0)
 from __future__ import annotations
 
 import io
+import operator
 from typing import IO, TYPE_CHECKING, Any, Unpack
 
 from warplock import _tensors
@@ -105,7 +106,9 @@ def _full_index(index: Any, shape: tuple[int, ...]) -> list[int | slice]:
                 raise IndexError("a slice's step must be positive")
             full.append(want)
             continue
-        number = want.__index__()
+        if isinstance(want, bool):
+            raise TypeError("an index is a number, a slice or '...', not a bool")
+        number = operator.index(want)
         if not -length <= number < length:
             raise IndexError(f"index {number} is outside of {length} elements")
         full.append(number % length)
@@ -122,8 +125,14 @@ class SafeOpen:
         device: Any = "cpu",
         **keys: Unpack[UnlockArguments],
     ) -> None:
-        self._file = File(filename, framework, device, keys)
+        self._opened: File | None = File(filename, framework, device, keys)
         self._file.check_end()
+
+    @property
+    def _file(self) -> File:
+        if self._opened is None:
+            raise ValueError("the file is closed")
+        return self._opened
 
     def __enter__(self) -> SafeOpen:
         return self
@@ -134,7 +143,7 @@ class SafeOpen:
         value: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        del self._file
+        self._opened = None
 
     def keys(self) -> list[str]:
         """The tensors' names, sorted."""

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
+use std::iter;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
@@ -126,11 +127,12 @@ pub(crate) struct Unit {
 const OVERHEAD: u64 = 16 * 1024;
 
 impl Unit {
-    fn cost(&self) -> u64 {
-        match self.kind {
-            Kind::File => self.size + OVERHEAD,
-            _ => OVERHEAD,
-        }
+    fn cost(&self) -> u128 {
+        let size = match self.kind {
+            Kind::File => self.size,
+            _ => 0,
+        };
+        u128::from(size) + u128::from(OVERHEAD)
     }
 }
 
@@ -175,19 +177,32 @@ impl Job {
         shard: Shard,
     ) -> impl Iterator<Item = Result<(u64, Unit)>> + use<> {
         let path = path.to_owned();
-        let total = u128::from((self.bytes + self.units * OVERHEAD).max(1));
+        let planned = self.units;
+        let total = u128::from(self.bytes) + u128::from(planned) * u128::from(OVERHEAD);
         let (mut number, mut before, parts) = (0, 0, self.parts);
-        let lines = (0..parts).flat_map(move |part| Lines::open(path.join(part_name(part))));
-        lines.filter_map(move |unit| {
-            let unit = match unit {
-                Ok(unit) => unit,
-                Err(error) => return Some(Err(error)),
-            };
-            let own = u128::from(before) * u128::from(shard.count) / total;
-            let result = (number, unit);
-            number += 1;
-            before += result.1.cost();
-            (own == u128::from(shard.index)).then_some(Ok(result))
+        let folder = path.clone();
+        let mut lines = (0..parts).flat_map(move |part| Lines::open(path.join(part_name(part))));
+        let mut counted = false;
+        iter::from_fn(move || {
+            for unit in lines.by_ref() {
+                let unit = match unit {
+                    Ok(unit) => unit,
+                    Err(error) => return Some(Err(error)),
+                };
+                // Each unit belongs to a shard, whatever `job.json` says about the sum.
+                let own = u128::from(shard.count) * before / total.max(1);
+                let own = own.min(u128::from(shard.count) - 1);
+                let result = (number, unit);
+                number += 1;
+                before += result.1.cost();
+                if own == u128::from(shard.index) {
+                    return Some(Ok(result));
+                }
+            }
+            // A file of units that was cut between two lines looks complete.
+            let all = number == planned || std::mem::replace(&mut counted, true);
+            let why = || format!("it has {number} of {planned} units");
+            (!all).then(|| Err(Error::job(&folder, why())))
         })
     }
 

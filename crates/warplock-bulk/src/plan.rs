@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::fs::{self, DirEntry, File, Metadata};
-use std::io::{BufWriter, Write};
+use std::io::{BufWriter, ErrorKind, Write};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
@@ -66,13 +66,14 @@ pub fn plan(options: &Plan, job: &Path) -> Result<Job> {
         ));
     }
     let (include, exclude) = (patterns(&options.include)?, patterns(&options.exclude)?);
-    fs::create_dir(job).map_err(Error::io(job))?;
+    make_job(job)?;
     let identity = |path: &Path| {
         let found = fs::metadata(path).ok()?;
         Some((found.dev(), found.ino()))
     };
     let mut walk = Walk {
         operation: *operation,
+        chosen: include.is_empty(),
         include,
         exclude,
         own: identity(job),
@@ -86,6 +87,12 @@ pub fn plan(options: &Plan, job: &Path) -> Result<Job> {
     };
     walk.folder(Path::new(""))?;
     walk.end_part()?;
+    if !walk.chosen {
+        let source = source.display();
+        return Err(Error::Usage(format!(
+            "{source}: no file there matches --include"
+        )));
+    }
     let planned = Job {
         version: 1,
         operation: *operation,
@@ -106,6 +113,35 @@ pub fn plan(options: &Plan, job: &Path) -> Result<Job> {
     Ok(planned)
 }
 
+/// Makes the folder of a job. One that is there must hold nothing but what a plan left that was
+/// stopped: the folder is no part of the tree.
+fn make_job(job: &Path) -> Result<()> {
+    match fs::create_dir(job) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists && job.is_dir() => {}
+        made => return made.map_err(Error::io(job)),
+    }
+    let entries = fs::read_dir(job).and_then(Iterator::collect::<std::io::Result<Vec<_>>>);
+    let entries = entries.map_err(Error::io(job))?;
+    let is_left = |entry: &DirEntry| {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        let number = name.strip_prefix("units-");
+        let number = number.and_then(|rest| rest.strip_suffix(".jsonl"));
+        number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    if let Some(other) = entries.iter().find(|entry| !is_left(entry)) {
+        return Err(Error::Usage(format!(
+            "{} is there already, with {}: name a new folder for the job",
+            job.display(),
+            other.file_name().display()
+        )));
+    }
+    for left in entries {
+        fs::remove_file(left.path()).map_err(Error::io(&left.path()))?;
+    }
+    Ok(())
+}
+
 /// A bucket's URL is also a path, but hardly meant as one.
 fn refuse_url(place: &Path) -> Result<()> {
     let text = place.to_string_lossy();
@@ -120,9 +156,22 @@ fn refuse_url(place: &Path) -> Result<()> {
     }
 }
 
-fn patterns(texts: &[String]) -> Result<Vec<Pattern>> {
+/// A pattern for the names of files and folders, or if it has a slash, for their paths. A slash at its
+/// beginning makes it one for paths, one at its end makes no difference.
+struct Chooser {
+    pattern: Pattern,
+    by_path: bool,
+}
+
+fn patterns(texts: &[String]) -> Result<Vec<Chooser>> {
     let parse = |text: &String| {
-        Pattern::new(text).map_err(|error| Error::Usage(format!("the pattern {text}: {error}")))
+        let told = text.trim_end_matches('/');
+        let pattern = Pattern::new(told.strip_prefix('/').unwrap_or(told));
+        Ok(Chooser {
+            pattern: pattern
+                .map_err(|error| Error::Usage(format!("the pattern {text}: {error}")))?,
+            by_path: told.contains('/'),
+        })
     };
     texts.iter().map(parse).collect()
 }
@@ -132,8 +181,10 @@ const PART: u64 = 100_000;
 
 struct Walk<'a> {
     operation: Operation,
-    include: Vec<Pattern>,
-    exclude: Vec<Pattern>,
+    include: Vec<Chooser>,
+    exclude: Vec<Chooser>,
+    /// Something was found that is included.
+    chosen: bool,
     /// Device and inode of the job's folder, and of the destination.
     own: Option<(u64, u64)>,
     results: Option<(u64, u64)>,
@@ -155,6 +206,8 @@ impl Walk<'_> {
             Ok(entries) => entries,
             Err(error) if path.as_os_str().is_empty() => return Err(Error::io(&full)(error)),
             Err(error) => {
+                // It may hold what was chosen.
+                self.chosen = true;
                 let reason = format!("its content cannot be listed: {error}");
                 return self.unit(path, Kind::Failed(reason), None);
             }
@@ -183,13 +236,18 @@ impl Walk<'_> {
                 self.unit(&path, Kind::Skipped(reason), Some(&found))?;
                 continue;
             }
-            if !found.is_dir() && !self.include.is_empty() && !matches_any(&self.include, &path) {
-                continue;
+            if !found.is_dir() && !self.include.is_empty() {
+                if !matches_any(&self.include, &path) {
+                    continue;
+                }
+                self.chosen = true;
             }
             let mut kind = self.kind(&path, &found);
             let result = match kind {
+                _ if !self.operation.has_destination() => None,
                 Kind::File => result_name(self.operation, &path),
-                _ => Some(path.clone()),
+                Kind::Folder | Kind::Link => Some(path.clone()),
+                Kind::Skipped(_) | Kind::Failed(_) => None,
             };
             let is_new = result.is_none_or(|result| results.insert(result));
             if !is_new {
@@ -234,7 +292,8 @@ impl Walk<'_> {
             return Ok(());
         }
         if kind == Kind::File {
-            self.bytes += found.map_or(0, Metadata::len);
+            // Files with holes can be as long as they like.
+            self.bytes = self.bytes.saturating_add(found.map_or(0, Metadata::len));
         }
         let unit = Unit {
             path: Name(path.to_owned()),
@@ -268,17 +327,17 @@ impl Walk<'_> {
     }
 }
 
-fn matches_any(patterns: &[Pattern], path: &Path) -> bool {
+fn matches_any(choosers: &[Chooser], path: &Path) -> bool {
     let options = MatchOptions {
         require_literal_separator: true,
         ..MatchOptions::default()
     };
     let name = path.file_name().map(Path::new).unwrap_or(path);
-    patterns.iter().any(|pattern| {
-        let against = match pattern.as_str().contains('/') {
+    choosers.iter().any(|chooser| {
+        let against = match chooser.by_path {
             true => path,
             false => name,
         };
-        pattern.matches_path_with(against, options)
+        chooser.pattern.matches_path_with(against, options)
     })
 }

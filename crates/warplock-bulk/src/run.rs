@@ -61,6 +61,7 @@ pub fn run(
         small_done,
         logged,
         large: Mutex::new(()),
+        rewrapped: Mutex::default(),
     };
     let units = Mutex::new(job.units(path, shard));
     let work = || -> Result<Report> {

@@ -1,9 +1,11 @@
 //! One unit of a job: what is done with a file, folder or link, and when it is done already.
 
 use std::collections::HashSet;
-use std::fs::{self, File, OpenOptions, Permissions};
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
+use std::os::unix::fs::{
+    DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt, symlink,
+};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -21,6 +23,8 @@ use crate::log::Status;
 use crate::mark;
 
 const CHANGED: &str = "it was changed while it was read: plan again";
+const LONGER: &str = "it has more bytes than its length says, like the files of /proc; for such files \
+                      there is `warplock encrypt`";
 
 /// Files up to this length are worked on in memory, each by one thread.
 const SMALL: u64 = 1 << 20;
@@ -72,6 +76,8 @@ pub(crate) struct Worker<'a> {
     pub(crate) logged: HashSet<u64>,
     /// The pipeline runs on all cores, so for one file at a time.
     pub(crate) large: Mutex<()>,
+    /// Files with several names that this run has rewrapped: devices and inodes.
+    pub(crate) rewrapped: Mutex<HashSet<(u64, u64)>>,
 }
 
 impl Worker<'_> {
@@ -130,12 +136,7 @@ impl Worker<'_> {
                 set_mode(to, unit, found.mode())?;
                 return Ok(Status::Unchanged);
             }
-            Ok(found) if found.is_file() && !self.force => {
-                return Err(failed(format_args!(
-                    "{} exists already and is not its result; --force replaces it",
-                    to.display()
-                )));
-            }
+            Ok(found) if found.is_file() && !self.force => return Err(not_its_result(to)),
             _ => {}
         }
         // As with `cp -p`, but without the bits that make programs run as other users.
@@ -146,18 +147,37 @@ impl Worker<'_> {
             (Err(container::Error::Create(error)), Some(folder))
                 if error.kind() == io::ErrorKind::NotFound =>
             {
-                fs::create_dir_all(folder)?;
-                create()?
+                make_folders(folder)?;
+                create()
             }
-            (output, _) => output?,
+            (output, _) => output,
+        };
+        let output = match output {
+            Err(container::Error::OutputExists) => return self.made_by_another(to, &source, unit),
+            output => output?,
         };
         self.content(&source, unit, Some(&output), key)?;
         if !is_as_planned(&source, unit)? {
             return Err(failed(CHANGED));
         }
+        if source.read_at(&mut [0], unit.size)? > 0 {
+            return Err(failed(LONGER));
+        }
         mark::set(output.file(), unit.mtime)?;
-        output.publish_among_others()?;
-        Ok(Status::Done)
+        match output.publish_among_others() {
+            Err(container::Error::OutputExists) => self.made_by_another(to, &source, unit),
+            published => Ok(published.map(|()| Status::Done)?),
+        }
+    }
+
+    /// A file has got the name of a unit's result since: perhaps by another run of the same tree.
+    fn made_by_another(&self, to: &Path, source: &File, unit: &Unit) -> Done<Status> {
+        match fs::symlink_metadata(to) {
+            Ok(found) if found.is_file() && self.is_result(to, &found, source, unit) => {
+                Ok(Status::Unchanged)
+            }
+            _ => Err(not_its_result(to)),
+        }
     }
 
     fn rewrap(
@@ -169,11 +189,25 @@ impl Worker<'_> {
         as_planned: bool,
     ) -> Done<Status> {
         let path = self.job.source_of(unit);
+        let found = source.metadata()?;
+        // All names of a file get its new envelope together.
+        let mut names = (found.nlink() > 1).then(|| {
+            let rewrapped = self.rewrapped.lock();
+            rewrapped.unwrap_or_else(PoisonError::into_inner)
+        });
+        let identity = (found.dev(), found.ino());
+        if names
+            .as_ref()
+            .is_some_and(|names| names.contains(&identity))
+        {
+            return Ok(Status::Unchanged);
+        }
         let mark = mark::get(source)?;
         match container::rewrap_file(&path, identities, recipients) {
             Ok(_) => {
                 mark::note(&path, mark)?;
                 self.small_done.fetch_add(unit.size, Ordering::Relaxed);
+                names.as_mut().map(|names| names.insert(identity));
                 Ok(Status::Done)
             }
             Err(error) if !as_planned && error.kind() == ErrorKind::Authentication => {
@@ -335,6 +369,19 @@ fn refuse_links(root: &Path, path: &Path) -> Done<()> {
     Ok(())
 }
 
+fn not_its_result(to: &Path) -> Trouble {
+    failed(format_args!(
+        "{} exists already and is not its result; --force replaces it",
+        to.display()
+    ))
+}
+
+/// Makes a folder and those above it, open to their owner alone: the folder's own unit, which
+/// may be another shard's, knows its permissions.
+fn make_folders(folder: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)
+}
+
 /// A key for one attempt.
 fn fresh(recipients: &Recipients) -> container::Result<(MasterKey, Envelope)> {
     let key = MasterKey::generate()?;
@@ -365,7 +412,7 @@ fn make_folder(unit: &Unit, to: &Path) -> Done<Status> {
     }
     let is_new = !to.is_dir();
     if is_new {
-        fs::create_dir_all(to)?;
+        make_folders(to)?;
     }
     // Its owner must be able to put files into it.
     let mode = (unit.mode & 0o777) | 0o700;
@@ -381,7 +428,7 @@ fn make_folder(unit: &Unit, to: &Path) -> Done<Status> {
 fn link(from: &Path, to: &Path) -> Done<Status> {
     let text = fs::read_link(from)?;
     if let Some(folder) = to.parent() {
-        fs::create_dir_all(folder)?;
+        make_folders(folder)?;
     }
     match symlink(&text, to) {
         Ok(()) => Ok(Status::Done),

@@ -78,6 +78,21 @@ fn shards_share_the_bytes() {
     assert_eq!(seen, (0..100).collect::<Vec<_>>());
 }
 
+/// The sum of the bytes may be wrong, or too large for its type with files of holes.
+#[test]
+fn each_unit_belongs_to_a_shard() {
+    let mut case = Case::new();
+    for bytes in [0, u64::MAX] {
+        case.job.bytes = bytes;
+        let mut units = 0;
+        for index in 0..3 {
+            let shard = Shard { index, count: 3 };
+            units += case.run(shard, &|_| ()).unwrap().units;
+        }
+        assert_eq!(units, 100);
+    }
+}
+
 #[test]
 fn a_row_that_was_cut_is_no_row() {
     let case = Case::new();

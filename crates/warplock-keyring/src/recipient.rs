@@ -33,6 +33,7 @@ pub struct Recipients {
     prompt: Arc<dyn AskPassphrase>,
     keys: Vec<Key>,
     plugins: Vec<age::plugin::Recipient>,
+    texts: Vec<String>,
     passphrase: Option<SecretString>,
     work: u8,
     skips_unusable: bool,
@@ -84,6 +85,7 @@ impl Recipients {
             prompt,
             keys: Vec::new(),
             plugins: Vec::new(),
+            texts: Vec::new(),
             passphrase: None,
             work: WORK,
             skips_unusable: false,
@@ -101,6 +103,12 @@ impl Recipients {
     /// What was left out of lists: print each as a warning.
     pub fn skipped(&self) -> &[SkippedKey] {
         &self.skipped
+    }
+
+    /// What was added as text, alone and in lists, one recipient each: for another process to add
+    /// again, as a list may be a pipe, which can be read only once.
+    pub fn texts(&self) -> &[String] {
+        &self.texts
     }
 
     /// Adds a recipient: `age1...` (also of plugins), `ssh-ed25519 ...` or `ssh-rsa ...`.
@@ -251,6 +259,7 @@ impl Recipients {
                     .into(),
             );
         }
+        self.texts.push(text.to_owned());
         Ok(())
     }
 

@@ -3,6 +3,7 @@
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use pyo3::exceptions::{PyBlockingIOError, PyOSError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use warplock_container::ReadAt;
@@ -46,17 +47,26 @@ fn failed(py: Python<'_>, error: PyErr) -> io::Error {
     }
 }
 
+/// What a file returns None for that does not wait: its end has not come.
+fn would_block(what: &str) -> PyErr {
+    let why = format!("the file object cannot be {what} without waiting; make it a blocking one");
+    PyBlockingIOError::new_err(why)
+}
+
 impl Read for PythonFile {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.call(|file| {
             let read = file.call_method1("read", (buffer.len(),))?;
             if read.is_none() {
-                return Ok(0);
+                return Err(would_block("read"));
             }
             let read = read.cast::<PyBytes>()?.as_bytes();
-            let len = read.len().min(buffer.len());
-            buffer[..len].copy_from_slice(&read[..len]);
-            Ok(len)
+            let Some(start) = buffer.get_mut(..read.len()) else {
+                let why = "the file object's read returned more bytes than it was asked for";
+                return Err(PyOSError::new_err(why));
+            };
+            start.copy_from_slice(read);
+            Ok(read.len())
         })
     }
 }
@@ -94,9 +104,20 @@ impl Write for PythonFile {
             // A copy, as the object may keep what it is given.
             let bytes = PyBytes::new(file.py(), bytes);
             let written = file.call_method1("write", (&bytes,))?;
-            match written.is_none() {
-                true => Ok(bytes.as_bytes().len()),
-                false => written.extract(),
+            let len = bytes.as_bytes().len();
+            // Many objects that are only like a file return nothing.
+            if written.is_none() {
+                let raw = file.py().import("io")?.getattr("RawIOBase")?;
+                return match file.is_instance(&raw)? {
+                    true => Err(would_block("written to")),
+                    false => Ok(len),
+                };
+            }
+            match written.extract()? {
+                written if written > len => Err(PyOSError::new_err(
+                    "the file object's write says that it wrote more bytes than there were",
+                )),
+                written => Ok(written),
             }
         })
     }

@@ -35,7 +35,9 @@ if TYPE_CHECKING:
 
     from warplock.keys import Identity, Recipient
 
-    _Identities = Iterable[str | os.PathLike[str]] | Callable[[], Any]
+    _Recipient = str | Recipient | Identity | os.PathLike[str]
+    _Recipients = _Recipient | Iterable[_Recipient]
+    _Identities = str | os.PathLike[str] | Iterable[str | os.PathLike[str]] | Callable[[], Any]
 
 __all__ = [
     "Job",
@@ -100,7 +102,7 @@ def plan(
     destination: str | os.PathLike[str] | None,
     operation: str,
     *,
-    recipients: Iterable[str | Recipient | Identity | os.PathLike[str]] = (),
+    recipients: _Recipients = (),
     job: str | os.PathLike[str] | None = None,
     include: Iterable[str] = (),
     exclude: Iterable[str] = (),
@@ -152,6 +154,8 @@ def run(
         raise ValueError(f"shard {shard}: give (index, count), the index from 0 to count - 1")
     if threads < 1 or workers < 1:
         raise ValueError("threads and workers are at least 1")
+    if isinstance(identities, str | os.PathLike):
+        identities = [identities]
     given: Any = identities if callable(identities) else [os.fspath(path) for path in identities]
     if job.operation != "encrypt" and not given:
         raise ValueError(f"{job.operation} needs the identities that open the files")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -70,20 +72,44 @@ def _arguments() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line; returns the exit code."""
+    if not _has_standard():
+        print("warplock.bulk: stdout is closed, and what belongs there would be lost", file=sys.stderr)
+        return 1
     given = _arguments().parse_args(arguments)
     try:
         return _run(given)
     except (OSError, ValueError, RuntimeError, Error, BaseError) as error:
         print(f"warplock.bulk: {sentence(error)}", file=sys.stderr)
         return 1
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
         print("warplock.bulk: stopped; the same command goes on from here", file=sys.stderr)
-        return 130
+        return 143 if isinstance(stop, _Terminated) else 130
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "ray":
             raise
         print('warplock.bulk: --on ray needs `pip install "warplock[ray]"`', file=sys.stderr)
         return 1
+
+
+class _Terminated(KeyboardInterrupt):
+    """Schedulers and service managers stop a process by SIGTERM: it leaves as little as Ctrl-C."""
+
+
+def _stop(number: int, frame: object) -> None:
+    # Not again while the first one is served.
+    signal.signal(number, signal.SIG_IGN)
+    raise _Terminated
+
+
+def _has_standard() -> bool:
+    """Whether there is a standard output. Closed descriptors are opened on /dev/null: the next file
+    that is opened would get their numbers, and what others write to them."""
+    while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(number)
+    if sys.stderr is None:
+        sys.stderr = open(2, "w", closefd=False)
+    return sys.stdout is not None
 
 
 def _run(given: argparse.Namespace) -> int:
@@ -191,4 +217,6 @@ class _Progress:
 
 
 if __name__ == "__main__":
+    if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, _stop)
     sys.exit(main())

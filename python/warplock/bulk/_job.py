@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import fcntl
+import itertools
 import json
 import os
 import re
 import secrets
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from warplock.bulk._places import Listed, inside, place
 from warplock.bulk._unit import Row, Settings, Unit
@@ -64,7 +65,7 @@ class Job(NamedTuple):
                 for line in lines:
                     try:
                         path, size, version, skipped, failed = json.loads(line)
-                    except ValueError as error:
+                    except (ValueError, TypeError) as error:
                         raise ValueError(f"{name} is damaged: {error}; plan again") from None
                     if before * count // total == index:
                         yield Unit(
@@ -136,9 +137,14 @@ def plan_job(
     origin = place(source)
     target = None if destination is None else place(destination)
     results = None if target is None else inside(origin, target)
-    own = [each for each in (results, inside(origin, place(folder))) if each is not None]
+    job = inside(origin, place(folder))
+    own = [each for each in (results, job) if each is not None]
     if "" in own:
         raise ValueError(f"{source}: the results and the job cannot be in the source itself")
+    if job is not None and os.path.isdir(folder) and set(os.listdir(folder)) - _own_names(folder):
+        # They would be left out with the job.
+        raise ValueError(f"{folder} is in the source and holds other files: name a new folder")
+    chosen = not wanted
     avoided = tuple(f"{each}/" for each in own)
     os.makedirs(folder, exist_ok=True)
     if os.path.exists(os.path.join(folder, "job.json")):
@@ -159,8 +165,10 @@ def plan_job(
                     continue
                 # Told once, as a folder of the source was perhaps named by mistake.
                 found = Listed(marker, 0, "", skipped="it is the destination")
-            elif wanted and not any(match(found.path) for match in wanted):
+            elif wanted and not (found.unlisted or any(match(found.path) for match in wanted)):
                 continue
+            else:
+                chosen = True
             skipped, failed = found.skipped, found.failed
             if operation != "encrypt" and not found.path.endswith(".wl"):
                 skipped = skipped or "its name does not end in .wl"
@@ -183,6 +191,8 @@ def plan_job(
     finally:
         if file is not None:
             _close(file)
+    if not chosen:
+        raise ValueError(f"{source}: no file there matches --include")
     told = {
         "version": _VERSION,
         "operation": operation,
@@ -202,12 +212,14 @@ def plan_job(
     return open_job(folder)
 
 
-def recipient_lines(recipients: Iterable[Any]) -> list[str]:
+def recipient_lines(recipients: Any) -> list[str]:
     """Recipients as the lines that a job keeps, each of them tried."""
     lines: list[str] = []
+    if isinstance(recipients, str | os.PathLike) or not hasattr(recipients, "__iter__"):
+        recipients = [recipients]
     for each in recipients:
         if isinstance(each, os.PathLike):
-            with open(each, encoding="utf-8") as file:
+            with open(each, encoding="utf-8-sig") as file:
                 found = [line.strip() for line in file]
             lines += [line for line in found if line and not line.startswith("#")]
         else:
@@ -256,7 +268,8 @@ def rows(job: Job) -> Iterator[Row]:
                     row = json.loads(line)
                 except ValueError:
                     continue
-                yield row
+                if isinstance(row, dict) and row.get("status") in STATUSES and "unit" in row:
+                    yield cast("Row", row)
 
 
 def finished(job: Job) -> set[int]:
@@ -280,6 +293,12 @@ def _close(file: IO[str]) -> None:
     file.close()
 
 
+def _own_names(folder: str) -> set[str]:
+    """The names of what a job has in its folder."""
+    files = [*_files(folder, "units-"), *_files(folder, "log-")]
+    return {"job.json", "job.json.new", *map(os.path.basename, files)}
+
+
 def _files(folder: str, prefix: str) -> list[str]:
     # Nothing else: the folder may hold files of its user.
     match = re.compile(rf"{prefix}\d{{5,}}(-of-\d{{5,}})?\.jsonl").fullmatch
@@ -288,18 +307,33 @@ def _files(folder: str, prefix: str) -> list[str]:
 
 
 def _pattern(text: str, folders: bool) -> Callable[[str], object]:
-    """`*`, `?`, `[a-z]`, `**`; without a slash for names (also of `folders`), otherwise for paths."""
-    parts = re.split(r"(\*\*/|\*\*|\*|\?|\[!?[^\]]+\])", text.removeprefix("/"))
+    """`*`, `?`, `[a-z]`, `**`; without a slash for names, otherwise for paths (also of `folders`). A
+    slash at the beginning makes it a path, one at the end makes no difference."""
+    told = text.rstrip("/").removeprefix("/")
+    if {"", ".", ".."} & set(told.split("/")):
+        raise ValueError(
+            f"the pattern {text} matches nothing: paths in the tree have no empty names, '.' or '..'"
+        )
+    parts = re.split(r"(\*\*/|\*\*|\*|\?|\[!?[^\]]+\])", told)
     known = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
     expression = "".join(
         known.get(part) or (part.replace("[!", "[^", 1) if part[:1] == "[" else re.escape(part))
         for part in parts
     )
-    match = re.compile(expression, re.DOTALL).fullmatch
+    try:
+        match = re.compile(expression, re.DOTALL).fullmatch
+    except re.error as error:
+        raise ValueError(f"the pattern {text}: {error}") from None
     if "/" in text.rstrip("/"):
+        if folders:
+            return lambda path: any(match(each) for each in itertools.accumulate(path.split("/"), _join))
         return match
     if folders:
         return lambda path: any(match(name) for name in path.split("/"))
     return lambda path: match(path.rpartition("/")[2])
+
+
+def _join(folder: str, name: str) -> str:
+    return f"{folder}/{name}"
 
 

@@ -88,6 +88,8 @@ class Listed(NamedTuple):
     """Why nothing is to be done with it."""
     failed: str | None = None
     """Why it cannot be worked on, although it should be."""
+    unlisted: bool = False
+    """Whether it is a folder that could not be listed: it may hold anything."""
 
 
 class Place(Protocol):
@@ -128,15 +130,22 @@ def memory_store(url: str) -> MemoryStore:
 
 def place(url: str) -> Place:
     """The place that a URL or a path names."""
+    if not url:
+        raise ValueError("a place is a folder or a URL, not an empty text")
     parts = urlsplit(url)
     if len(parts.scheme) < 2:
         return Folder(os.path.abspath(url))
+    if parts.query or parts.fragment:
+        raise ValueError(f"{url}: a place has no query or fragment")
+    if set(url) & set("\t\r\n"):
+        # They are left out of URLs, so that another place would be taken.
+        raise ValueError(f"{url!r}: a URL has no tabs and line breaks; give a folder as a path")
     if parts.scheme == "file":
+        if parts.netloc not in ("", "localhost"):
+            raise ValueError(f"{url}: a file: URL has three slashes before a path: file:///folder")
         return Folder(os.path.abspath(unquote(parts.path)))
     if parts.scheme == "memory":
         return Store(url, memory_store(url), parts.path.strip("/"))
-    if parts.query or parts.fragment:
-        raise ValueError(f"{url}: a place has no query or fragment")
     # Credentials and endpoints come from the environment, as for the vendors' own tools. Like them,
     # take a prefix literally.
     options: Any = {}
@@ -337,7 +346,12 @@ class Folder:
             for name in sorted([*files, *(f for f in folders if _is_link(folder, f))]):
                 full = os.path.join(folder, name)
                 path = os.path.relpath(full, self.path)
-                status = os.lstat(full)
+                try:
+                    status = os.lstat(full)
+                except OSError as refused:
+                    # Gone already, or in a folder that may be listed only.
+                    yield Listed(_text(path), 0, "", failed=refused.strerror)
+                    continue
                 skipped = None if stat.S_ISREG(status.st_mode) else "not a regular file"
                 if _is_temporary(name):
                     skipped = "its name is that of an unfinished result"
@@ -347,7 +361,7 @@ class Folder:
         for error in unlisted:
             path = os.path.relpath(error.filename, self.path)
             reason = f"the folder cannot be listed: {error.strerror}"
-            yield Listed(_text(path), 0, "", failed=reason)
+            yield Listed(_text(path), 0, "", failed=reason, unlisted=True)
 
     def read(self, path: str, size: int, version: str) -> Pinned:
         """Opens a file in a known version."""
@@ -359,9 +373,11 @@ class Folder:
         """The extended attributes that `write` made."""
         full = self._full(path)
         try:
-            names = os.listxattr(full)
+            os.lstat(full)
         except FileNotFoundError:
             return None
+        try:
+            names = os.listxattr(full)
         except OSError:
             return {}
         names = [name for name in names if name.startswith("user.warplock")]
@@ -429,9 +445,13 @@ class _PinnedFile(Pinned):
 
     def __init__(self, path: str, version: str) -> None:
         try:
-            self._file = io.FileIO(path)
+            self._file = io.FileIO(path, opener=_open_file)
         except FileNotFoundError:
             raise Changed(_GONE) from None
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                raise Changed(_ANOTHER) from None
+            raise
         self._path, self._planned = path, version
 
     def check(self) -> None:
@@ -451,6 +471,11 @@ class _PinnedFile(Pinned):
     def close(self) -> None:
         self._file.close()
         super().close()
+
+
+def _open_file(path: str, flags: int) -> int:
+    # Neither a link nor, waiting for its other end, a pipe that has come since.
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
 
 
 def _text(path: str) -> str:

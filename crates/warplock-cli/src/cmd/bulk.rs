@@ -17,6 +17,7 @@ use crate::failure::{Failure, Result};
 use crate::keys::{given_recipients, read_identities};
 use crate::passphrase::PassphraseSource;
 use crate::progress::Progress;
+use crate::system::signals;
 
 /// Runs the command.
 pub(super) fn run(command: Bulk, common: &Common) -> Result<Exit> {
@@ -106,7 +107,8 @@ pub(super) fn run(command: Bulk, common: &Common) -> Result<Exit> {
     }
 }
 
-/// The recipients as the job keeps them, one each; refused here if they are none.
+/// The recipients as the job keeps them, one each; refused here if there are none. Each list is read
+/// once: it may be a pipe.
 fn recipients(keys: &ForRecipients, common: &Common) -> Result<Vec<String>> {
     let given = given_recipients(&keys.recipient, &keys.recipients_file, common)?;
     if given.is_empty() {
@@ -115,22 +117,7 @@ fn recipients(keys: &ForRecipients, common: &Common) -> Result<Vec<String>> {
              for many files: each would take a second; `warplock keygen` makes a key",
         ));
     }
-    let mut all = keys.recipient.clone();
-    for file in &keys.recipients_file {
-        let text = std::fs::read_to_string(file);
-        let text =
-            text.map_err(|error| Failure::io("cannot read", &error).about(shown_name(file)))?;
-        let name = file.display().to_string();
-        let skipped = given.skipped().iter().filter(|key| key.file == name);
-        let skipped: Vec<_> = skipped.map(|key| key.line).collect();
-        let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
-        let lines = text.lines().map(str::trim).enumerate();
-        let lines = lines.filter(|(number, line)| {
-            !line.is_empty() && !line.starts_with('#') && !skipped.contains(&(number + 1))
-        });
-        all.extend(lines.map(|(_, line)| line.to_owned()));
-    }
-    Ok(all)
+    Ok(given.texts().to_vec())
 }
 
 fn plan(
@@ -158,6 +145,9 @@ fn plan_and_run(
     common: &Common,
 ) -> Result<Report> {
     let folder = tempfile::tempdir().map_err(|error| Failure::io("cannot create a job", &error))?;
+    let unfinished = folder.path().to_owned();
+    // It has the names of all files.
+    signals::before_death(Box::new(move || drop(fs::remove_dir_all(&unfinished))));
     let job = folder.path().join("job");
     warplock_bulk::plan(plan, &job)?;
     run_job(&job, Shard::WHOLE, keys, force, common)
@@ -238,7 +228,8 @@ fn refuse_nothing(sum: &Report, plan: &Plan, what: &str) -> Result<()> {
 /// Reports a unit that was not done.
 fn tell(row: &Row, operation: Operation, common: &Common) {
     let message = row.message.as_deref().unwrap_or_default();
-    let name = shown_name(&row.path.0);
+    // From a listing, not from the command line, where a secret may stand by mistake.
+    let name = row.path.0.display().to_string();
     let failure = match row.status {
         Status::Failed => Failure::error(message),
         Status::Authentication => Failure::authentication(message),

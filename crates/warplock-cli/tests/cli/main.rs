@@ -7,6 +7,7 @@ mod attacks;
 mod batch;
 mod bench;
 mod bulk;
+mod bulk_edges;
 mod commands;
 mod common;
 mod descriptors;

@@ -44,10 +44,6 @@ pub(crate) fn instead(work: Instead) {
 
 /// Makes signals do something before they end this process, such as printing what there is. The
 /// first caller's function is used.
-#[cfg_attr(
-    not(target_os = "linux"),
-    expect(dead_code, reason = "there are no benchmarks")
-)]
 pub(crate) fn before_death(work: Last) {
     let _ = LAST.set(work);
 }

@@ -53,7 +53,18 @@ pub(crate) fn ignores_sigpipe() -> bool {
 }
 
 /// Says that this is another program's process. Such a program (Python) ignores SIGPIPE itself:
-/// what its parent wanted is not known.
+/// what its parent wanted is not known. Nor does it open closed standard descriptors: the next file
+/// that is opened, be it an output or the pipe on which signals arrive, would be read from as standard
+/// input, or get what is written to standard error.
 pub(crate) fn embed() {
     SIGPIPE_IGNORED.store(false, Ordering::Relaxed);
+    for number in 0..3 {
+        // SAFETY: both calls are about numbers and a constant path. What is opened stays open: it has
+        // the lowest free number, which is this one, as those below are open.
+        unsafe {
+            if libc::fcntl(number, libc::F_GETFD) == -1 {
+                libc::open(c"/dev/null".as_ptr(), libc::O_RDWR);
+            }
+        }
+    }
 }
