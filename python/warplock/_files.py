@@ -43,10 +43,10 @@ def encrypt_file(
     """Encrypts `src` to `dst`; returns the bytes of plaintext.
 
     `recipients` may open it: "age1..." or SSH public keys, `Recipient`, `Identity`, or paths of
-    files of such lines; a text is always a recipient, and a path a `pathlib.Path`. `identities`: paths of identity files whose owners may. `passphrase`: text,
-    or a function that is asked for it. `key`: 32 bytes, the path of a key file, or a function that
-    returns 32 bytes, such as one that asks a key service; then the file is a bare stream without an
-    envelope.
+    files of such lines; a text is always a recipient, and a path a `pathlib.Path`. `identities`: paths
+    of identity files whose owners may. `passphrase`: text, or a function that is asked for it. `key`:
+    32 bytes, the path of a key file, or a function that returns 32 bytes, such as one that asks a key
+    service; then the file is a bare stream without an envelope.
 
     The permissions and the time of modification of a path `src` go with it, encrypted, unless
     `attributes` is false; next to a passphrase or under a `key` there is no room for them.

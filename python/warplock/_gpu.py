@@ -307,9 +307,9 @@ def _aad(
 
 
 def anew(key: Key, encrypts: bool, src: Any, tags: Any, nonces: Any) -> tuple[Any, ...] | None:
-    """A call that was given only what it needs, which most are: results, tags, nonces and verdicts in
-    new arrays. It does what `prepare` does with less to ask, as small calls wait for the
-    interpreter. None, and nothing is queued, if the call is of another kind."""
+    """Makes and queues a call that was given only what it needs, as most are: new arrays for results,
+    tags, nonces and verdicts. It asks less than `prepare`, because small calls wait for the
+    interpreter. Returns None, and queues nothing, if `prepare` must look at the call."""
     lib = library(src)
     if lib.immutable or not key._is_aead:
         return None
