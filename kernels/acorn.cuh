@@ -346,13 +346,14 @@ __device__ __forceinline__ void acorn(const AcornMessage* messages, uint64_t cou
     uint32_t other = tile + AcornTiles::WARP_BYTES;
     const uint64_t number = uint64_t(blockIdx.x) * blockDim.x + threadIdx.x;
     if (number - lane >= count) return;
-    // Lanes without a message take the first one's key.
+    // Lanes without a message do what the first one does, so that they hold up no other lane; what
+    // they write is the same.
     const bool active = number < count;
     const AcornMessage& message = messages[active ? number : number - lane];
     const uint8_t* input = message.input;
     uint8_t* output = message.output;
     const uint8_t* aad = message.aad;
-    uint64_t len = active ? message.len : 0, aad_len = active ? message.aad_len : 0;
+    const uint64_t len = message.len, aad_len = message.aad_len;
     const uint4 key = load_in_words(keys + 16ull * message.key), nonce = load_in_words(message.iv);
 
     // What this lane fetches and writes for others, while all texts have whole tiles.

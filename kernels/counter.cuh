@@ -101,8 +101,8 @@ constexpr uint32_t CYCLE = 8; // rows of 32 blocks until byte 15 comes round
 
 // A warp's walk over rows of 32 counters. `far` is the same for a group of 256 counters; the lanes
 // hold it for the next 32 groups. `Start` returns the counter of lane 0 in the first row plus a
-// number of blocks: GCM counts in 32 bits, CTR in all 128. It is called rarely, so it may be slow:
-// the registers that a stored counter would take are worth more.
+// number of blocks. It is called rarely, so it may be slow: the registers that a stored counter would
+// take are worth more.
 template <class Start>
 struct Groups {
     uint4 ahead;

@@ -1,9 +1,8 @@
 // CTR of one long piece under one key.
 //
 // As in ctr.cuh, but a warp takes every 24th row of its block's region (32nd, where the last round
-// takes tables): byte 15 of its counters never changes, and `near` takes 4 registers instead of 32.
-// So there is room for more warps, with two rows each, and lookups come in 97 % of the cycles.
-// Short pieces do not pay for it: what `far` costs is shared by 16 rows.
+// takes tables): byte 15 of its counters never changes, so `near` is looked up once, and lookups come
+// in 97 % of the cycles. Short pieces do not pay for it: what `far` costs is shared by 16 rows.
 #pragma once
 #include "counter.cuh"
 #include "sliced.cuh"

@@ -27,8 +27,10 @@ enum OwnIv : uint32_t { OWN_NONE, OWN_SECTOR, OWN_XOR, OWN_ADD32 };
 struct Spread {
     Column input, output, iv, aad, tag;
     uint64_t count;
-    Piece* pieces;
+    Piece* pieces;        // null: none
     GcmMessage* messages; // null: no GCM
+    AcornMessage* acorn;  // null: no ACORN
+    const uint32_t* order; // the number of the message at each place of `acorn`; null: in order
     uint64_t* starts;     // null: all pieces have equally many units
     uint64_t* sums;       // units of each block of this launch, if there are starts
     uint8_t* own_ivs;     // where counted IVs are written, `own_len` bytes each
@@ -100,11 +102,12 @@ extern "C" __global__ void __launch_bounds__(SPREAD_THREADS)
     if (threadIdx.x == 0) spread.sums[blockIdx.x] = sum;
 }
 
-// A thread a message. With a counter, there is only one block.
+// A thread a message, or a place of ACORN's. With a counter, there is only one block.
 extern "C" __global__ void __launch_bounds__(SPREAD_THREADS)
     spread_messages(const __grid_constant__ Spread spread) {
-    const uint64_t number = uint64_t(blockIdx.x) * SPREAD_THREADS + threadIdx.x;
-    const bool active = number < spread.count;
+    const uint64_t place = uint64_t(blockIdx.x) * SPREAD_THREADS + threadIdx.x;
+    const bool active = place < spread.count;
+    const uint64_t number = active && spread.order ? spread.order[place] : place;
     if (spread.starts) {
         uint64_t lower = 0, before;
         for (uint32_t i = threadIdx.x; i < blockIdx.x; i += SPREAD_THREADS) lower += spread.sums[i];
@@ -130,8 +133,7 @@ extern "C" __global__ void __launch_bounds__(SPREAD_THREADS)
     piece.len = len;
     piece.iv = iv;
     piece.message = uint32_t(number);
-    spread.pieces[number] = piece;
-    if (!spread.messages) return;
+    if (spread.pieces) spread.pieces[number] = piece;
     GcmMessage message = {};
     message.iv = iv;
     message.iv_len = spread.own != OWN_NONE ? spread.own_len : spread.iv.len_of(number);
@@ -141,5 +143,8 @@ extern "C" __global__ void __launch_bounds__(SPREAD_THREADS)
                                              : spread.tag_place == TAG_AFTER_OUTPUT ? output + len
                                                                  : spread.tag.at(number));
     message.len = len;
-    spread.messages[number] = message;
+    if (spread.messages) spread.messages[number] = message;
+    if (spread.acorn)
+        spread.acorn[place] = {piece.input, piece.output, len, message.aad, message.aad_len,
+                               iv, message.tag, 0, uint32_t(number)};
 }

@@ -2,7 +2,7 @@
 //! how work is cut.
 
 pub(super) mod abi;
-mod acorn;
+pub(super) mod acorn;
 pub(super) mod bound;
 pub(super) mod cut;
 pub(super) mod keys;

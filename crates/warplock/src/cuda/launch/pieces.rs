@@ -136,6 +136,15 @@ pub(crate) struct Lens {
 }
 
 impl Lens {
+    const NONE: Lens = Lens {
+        count: 0,
+        each: Some(0),
+        units: 0,
+        longest: 0,
+        shortest: 0,
+        steals: false,
+    };
+
     pub(crate) fn of(unit: Unit, spans: &Spans<'_>) -> Self {
         match spans {
             Spans::Even { count, len, .. } => Lens {
@@ -240,12 +249,17 @@ impl Pieces {
         self.mode == Mode::Ctr && self.count == 1 && self.units >= policy.ctr_long
     }
 
-    /// Allocates space for texts that are all pieces.
+    /// Allocates space for texts that are all pieces; ACORN's kernels take none.
     pub(crate) fn whole(
         places: &mut Places,
         (mode, unit, small): (Mode, Unit, bool),
         lens: &Lens,
     ) -> Self {
+        let lens = if mode == Mode::Acorn {
+            &Lens::NONE
+        } else {
+            lens
+        };
         let Lens { count, each, .. } = *lens;
         Pieces {
             mode,
@@ -345,7 +359,7 @@ pub(crate) struct Messages {
     /// plain message and its piece have the same number, and the kernels for long ones need no
     /// `gcm_prepare`.
     pub(crate) plain: bool,
-    /// The places of ACORN's messages in their array; empty if they are in order.
+    /// The places of ACORN's messages in their array; empty for GCM's, which are in order.
     acorn_places: Vec<u32>,
 }
 

@@ -51,9 +51,14 @@ pub(crate) struct Spread {
     pub(crate) aad: Column,
     pub(crate) tag: Column,
     pub(crate) count: u64,
+    /// 0: none.
     pub(crate) pieces: Address,
     /// 0: none.
     pub(crate) messages: Address,
+    /// ACORN's messages; 0: none.
+    pub(crate) acorn: Address,
+    /// The number of the message at each place of that array, 32 bits each; 0: in order.
+    pub(crate) order: Address,
     /// 0: none.
     pub(crate) starts: Address,
     pub(crate) sums: Address,
@@ -104,6 +109,6 @@ impl Spread {
 
 // The kernels check the same numbers.
 const _: () = {
-    assert!(size_of::<Column>() == 48 && size_of::<Spread>() == 352);
-    assert!(std::mem::offset_of!(Spread, base) == 312);
+    assert!(size_of::<Column>() == 48 && size_of::<Spread>() == 368);
+    assert!(std::mem::offset_of!(Spread, base) == 328);
 };

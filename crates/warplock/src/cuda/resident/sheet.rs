@@ -343,23 +343,18 @@ pub(super) fn is_aligned(batch: &Checked<'_>) -> bool {
 
 /// Whether a text or its result begins elsewhere than at a multiple of 16. The kernel for such texts
 /// counts their tiles in 32 bits; with longer ones, the kernel for aligned texts does the batch, slowly.
-fn is_at_any_byte(batch: &Checked<'_>) -> bool {
-    let mut unaligned = false;
-    for number in 0..batch.count() {
-        let (from, to) = (
-            batch.input_spans.get(number),
-            batch.output_spans.get(number),
-        );
-        if from.len as u64 >= 1 << 37 {
-            return false;
-        }
-        let places = [
-            batch.input.address() + from.offset as Address,
-            batch.output.address() + to.offset as Address,
-        ];
-        unaligned |= from.len > 0 && places.iter().any(|place| !place.is_multiple_of(16));
-    }
-    unaligned
+pub(super) fn is_at_any_byte(batch: &Checked<'_>) -> bool {
+    let lies_elsewhere = |region: Region, spans: &Spans<'_>| {
+        let at = |span: Span| region.address() + span.offset as Address;
+        any(spans, |span| span.len > 0 && !at(span).is_multiple_of(16))
+    };
+    !any(&batch.input_spans, |span| span.len as u64 >= 1 << 37)
+        && (lies_elsewhere(batch.input, &batch.input_spans)
+            || !batch.is_in_place() && lies_elsewhere(batch.output, &batch.output_spans))
+}
+
+fn any(spans: &Spans<'_>, is: impl Fn(Span) -> bool) -> bool {
+    (0..spans.count()).any(|number| is(spans.get(number)))
 }
 
 /// Whether messages are single blocks to encrypt without gaps, each with a key of its own.
@@ -398,7 +393,7 @@ fn iv_len(batch: &Checked<'_>, number: usize) -> u64 {
     }
 }
 
-fn aad(batch: &Checked<'_>, number: usize) -> (Address, u64) {
+pub(super) fn aad(batch: &Checked<'_>, number: usize) -> (Address, u64) {
     match batch.aad {
         DeviceAad::None => (0, 0),
         DeviceAad::Shared(bytes) => (bytes.address(), bytes.len() as u64),

@@ -5,11 +5,13 @@ use super::batch::{DeviceAad, DeviceBatch, DeviceIvs, DeviceKeys, DeviceTags, De
 use super::check::Checked;
 use super::device::Device;
 use super::indirect::DevicePlaces;
-use super::sheet::{PlanSheet, are_blocks, cut, is_aligned};
+use super::sheet::{PlanSheet, aad, are_blocks, cut, is_aligned, is_at_any_byte};
 use super::split::HashersAt;
 use crate::cuda::driver::memory::DeviceBytes;
-use crate::cuda::launch::abi::{Address, GcmMessage, Piece, split_bytes};
+use crate::cuda::launch::abi::{Address, Piece, Verdict, split_bytes};
+use crate::cuda::launch::acorn;
 use crate::cuda::launch::link::Link;
+use crate::cuda::launch::parts::message_size;
 use crate::cuda::launch::pieces::{Cut, Lens, Messages, Pieces, Places, Unit};
 use crate::cuda::launch::policy::Policy;
 use crate::cuda::launch::spread::{Column, OwnIv, Spread, THREADS, TagPlace, sums};
@@ -17,12 +19,15 @@ use crate::{Algorithm, AlgorithmInfo, Direction, Error, Key, Keys, Mode, Span, S
 
 /// What [`PlanSheet`] has in addition: offsets in the sheet.
 pub(super) struct SpreadPlaces {
+    count: usize,
     unit: Unit,
     /// Arrays of spans that the host writes, where the batch has such.
     input: usize,
     output: usize,
     iv: usize,
     aad: usize,
+    /// The order of ACORN's messages, which the host writes, if they are sorted by length.
+    order: Option<usize>,
     sums: usize,
 }
 
@@ -31,8 +36,7 @@ pub(super) fn spreads(batch: &Checked<'_>, policy: &Policy) -> bool {
     let one = matches!(batch.keys, DeviceKeys::Host(Keys::One(_)));
     let even = |spans: &Spans<'_>| matches!(spans, Spans::Even { .. });
     let pays = even(&batch.input_spans) && even(&batch.output_spans);
-    // ACORN's messages are sorted by length.
-    if !one || batch.info.mode == Mode::Acorn || are_blocks(batch) {
+    if !one || are_blocks(batch) {
         return false;
     }
     if !pays && batch.count() < policy.spread {
@@ -115,23 +119,28 @@ impl PlanSheet {
             true => input,
             false => array(&batch.output_spans),
         };
+        let iv = match &batch.ivs {
+            DeviceIvs::Ragged { spans, .. } => array(spans),
+            _ => 0,
+        };
+        let aad = match &batch.aad {
+            DeviceAad::Each { spans, .. } => array(spans),
+            _ => 0,
+        };
         let given = SpreadPlaces {
+            count: batch.count(),
             unit: shape.unit,
             input,
             output,
-            iv: match &batch.ivs {
-                DeviceIvs::Ragged { spans, .. } => array(spans),
-                _ => 0,
-            },
-            aad: match &batch.aad {
-                DeviceAad::Each { spans, .. } => array(spans),
-                _ => 0,
-            },
+            iv,
+            aad,
+            order: is_sorted(batch).then(|| places.take(batch.count() * size_of::<u32>())),
             sums: 0,
         };
         let mut sheet = PlanSheet::assemble(&shape, places, given, multiprocessors, hashers);
         // That kernel is fast for whole lines only.
         sheet.long = sheet.pieces.are_long(policy) && is_aligned(batch);
+        sheet.any_byte = batch.info.mode == Mode::Acorn && is_at_any_byte(batch);
         sheet
     }
 
@@ -147,11 +156,13 @@ impl PlanSheet {
         let lens = |unit| Lens::bound(unit, batch.count, batch.total_len);
         let shape = Shape::new(info, direction, mean, policy, lens);
         let none = SpreadPlaces {
+            count: batch.count,
             unit: shape.unit,
             input: 0,
             output: 0,
             iv: 0,
             aad: 0,
+            order: None,
             sums: 0,
         };
         PlanSheet::assemble(&shape, Places(0), none, multiprocessors, None)
@@ -170,7 +181,11 @@ impl PlanSheet {
         let pieces = Pieces::whole(&mut places, (mode, shape.unit, shape.small), &shape.lens);
         given.sums = places.take(if pieces.has_starts() { sums(count) } else { 0 });
         let own_ivs = places.take(shape.own_ivs);
-        let messages = if mode == Mode::Gcm { count } else { 0 };
+        let messages = if shape.info.algorithm.is_aead() {
+            count
+        } else {
+            0
+        };
         let messages = Messages::whole(&mut places, mode, messages, shape.plain);
         let counted = places.take(shape.counted);
         let scratch = places.take(pieces.scratch(shape.direction, multiprocessors));
@@ -178,6 +193,10 @@ impl PlanSheet {
             let work = pieces.work(0).in_units(pieces.longest);
             (places.take(split_bytes(&work)), hashers)
         });
+        let verdicts = match mode {
+            Mode::Acorn => places.take(count * size_of::<Verdict>()),
+            _ => messages.at,
+        };
         PlanSheet {
             mode,
             blocks: false,
@@ -193,7 +212,7 @@ impl PlanSheet {
             raw_keys: None,
             // The device key's own.
             table: (shape.small || mode == Mode::Xts).then_some((0, 1)),
-            verdicts: messages.at,
+            verdicts,
             messages,
             scratch,
             powers: 0,
@@ -202,7 +221,7 @@ impl PlanSheet {
         }
     }
 
-    /// Writes the spans of a batch whose tables the device makes.
+    /// Writes the spans of a batch whose tables the device makes, and the order of ACORN's messages.
     pub(super) fn write_spans(places: &SpreadPlaces, batch: &Checked<'_>, host: &mut [u8]) {
         let mut write = |at: usize, spans: &Spans<'_>| {
             if let Spans::Ragged(spans) = spans {
@@ -222,6 +241,16 @@ impl PlanSheet {
         }
         if let DeviceAad::Each { spans, .. } = &batch.aad {
             write(places.aad, spans);
+        }
+        if let Some(at) = places.order {
+            let lens = (0..batch.count()).map(|number| {
+                let text = batch.input_spans.get(number).len as u64;
+                (text, aad(batch, number).1)
+            });
+            let room = host[at..].as_chunks_mut().0;
+            for (place, number) in room.iter_mut().zip(acorn::order(lens)) {
+                *place = number.to_ne_bytes();
+            }
         }
     }
 
@@ -345,14 +374,14 @@ impl PlanSheet {
         let places = self.spread.as_ref().expect("the device makes its tables");
         let at = |offset: usize| sheet + offset as Address;
         let work = self.pieces.work(sheet);
+        let given = |used: bool, address: Address| if used { address } else { 0 };
+        let messages = at(self.messages.at);
         let mut spread = Spread {
-            count: work.count,
-            pieces: work.pieces,
-            messages: if self.messages.count > 0 {
-                at(self.messages.at)
-            } else {
-                0
-            },
+            count: places.count as u64,
+            pieces: given(self.mode != Mode::Acorn, work.pieces),
+            messages: given(self.mode == Mode::Gcm, messages),
+            acorn: given(self.mode == Mode::Acorn, messages),
+            order: places.order.map_or(0, at),
             starts: work.starts,
             sums: at(places.sums),
             own_ivs: at(self.own_ivs),
@@ -361,6 +390,13 @@ impl PlanSheet {
         spread.set_unit(places.unit);
         spread
     }
+}
+
+/// Whether messages may have different lengths and are sorted by them.
+fn is_sorted(batch: &Checked<'_>) -> bool {
+    let ragged = |spans: &Spans<'_>| matches!(spans, Spans::Ragged(_));
+    let aad = matches!(&batch.aad, DeviceAad::Each { spans, .. } if ragged(spans));
+    batch.info.mode == Mode::Acorn && (ragged(&batch.input_spans) || aad)
 }
 
 /// Whether all are GCM messages with text, a nonce of 96 bits and no associated data.
@@ -395,35 +431,40 @@ pub(super) fn test(device: &Device) -> Result<(), Error> {
         len: 1 + i * 37 % 8000,
     };
     let spans: Vec<Span> = (0..2 * THREADS + 1).map(span).collect();
+    let ivs = DeviceIvs::Each(region(3).part(0, 16 * spans.len()));
     let spans = Spans::Ragged(&spans);
     let key = Key::new(Algorithm::Aes128Gcm, &[0; 16])?;
-    let batch = |spans| {
+    let acorn = Key::new(Algorithm::Acorn128, &[0; 16])?;
+    fn batch<'a>(key: &'a Key, text: [Region; 2], spans: Spans<'a>) -> DeviceBatch<'a> {
         let text = DeviceText::Apart {
-            input: region(1),
+            input: text[0],
             input_spans: spans,
-            output: region(2),
+            output: text[1],
             output_spans: spans,
         };
-        DeviceBatch::encrypt(&key, text)
+        DeviceBatch::encrypt(key, text)
+    }
+    let text = [region(1), region(2)];
+    let aad = DeviceAad::Each {
+        bytes: region(4),
+        spans,
     };
-    let many = batch(spans)
-        .ivs(DeviceIvs::Ragged {
-            bytes: region(3),
-            spans,
-        })
-        .aad(DeviceAad::Each {
-            bytes: region(4),
-            spans,
-        });
-    let few = batch(Spans::Even {
+    let many = batch(&key, text, spans).aad(aad).ivs(DeviceIvs::Ragged {
+        bytes: region(3),
+        spans,
+    });
+    let sorted = batch(&acorn, text, spans).aad(aad).ivs(ivs);
+    let few = Spans::Even {
         count: 3,
         len: 5000,
         stride: 6000,
-    });
+    };
     let first = 0x0102_0304_05FF_FFFE;
     let base = &[7; 12];
-    let counted = few.ivs(DeviceIvs::Xor { base, first });
-    let right = makes_tables(device, many, None)? && makes_tables(device, counted, Some(first))?;
+    let counted = batch(&key, text, few).ivs(DeviceIvs::Xor { base, first });
+    let right = makes_tables(device, many, None)?
+        && makes_tables(device, sorted, None)?
+        && makes_tables(device, counted, Some(first))?;
     match right {
         true => Ok(()),
         false => Err(device.failed("its kernels make wrong tables")),
@@ -462,11 +503,15 @@ fn makes_tables(device: &Device, batch: DeviceBatch<'_>, next: Option<u64>) -> R
     host.write_places(&batch, &mut wanted, moved);
     let tables = |sheet: &PlanSheet| {
         let work = sheet.pieces.work(0);
-        let (count, starts) = (batch.count(), (batch.count() + 1) * size_of::<u64>());
+        let starts = (sheet.pieces.count + 1) * size_of::<u64>();
+        let has_starts = sheet.pieces.has_starts();
         [
-            (work.pieces as usize, count * size_of::<Piece>()),
-            (work.starts as usize, if work.each > 0 { 0 } else { starts }),
-            (sheet.messages.at, count * size_of::<GcmMessage>()),
+            (
+                work.pieces as usize,
+                sheet.pieces.count * size_of::<Piece>(),
+            ),
+            (work.starts as usize, if has_starts { starts } else { 0 }),
+            (sheet.messages.at, batch.count() * message_size(sheet.mode)),
             (sheet.own_ivs, batch.own_ivs_len()),
         ]
     };
