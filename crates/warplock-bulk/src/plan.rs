@@ -166,7 +166,13 @@ struct Chooser {
 fn patterns(texts: &[String]) -> Result<Vec<Chooser>> {
     let parse = |text: &String| {
         let told = text.trim_end_matches('/');
-        let pattern = Pattern::new(told.strip_prefix('/').unwrap_or(told));
+        let path = told.strip_prefix('/').unwrap_or(told);
+        if path.split('/').any(|name| ["", ".", ".."].contains(&name)) {
+            return Err(Error::Usage(format!(
+                "the pattern {text} matches nothing: paths in the tree have no empty names, '.' or '..'"
+            )));
+        }
+        let pattern = Pattern::new(path);
         Ok(Chooser {
             pattern: pattern
                 .map_err(|error| Error::Usage(format!("the pattern {text}: {error}")))?,

@@ -77,9 +77,16 @@ pub(super) fn run(command: Bulk, common: &Common) -> Result<Exit> {
                 args::Operation::Verify => Operation::Verify,
                 args::Operation::Rewrap => Operation::Rewrap,
             };
-            let recipients = match operation.has_recipients() {
-                true => recipients(&options.keys, common)?,
-                false => vec![],
+            let keys = &options.keys;
+            let none = keys.recipient.is_empty() && keys.recipients_file.is_empty();
+            let recipients = match (operation.has_recipients(), none) {
+                (true, _) => recipients(keys, common)?,
+                (false, true) => vec![],
+                (false, false) => {
+                    return Err(Failure::usage(
+                        "recipients are for --op encrypt and rewrap: leave out -r and -R",
+                    ));
+                }
             };
             let (source, to) = (options.source, options.destination);
             let plan = plan(operation, source, to, recipients, options.selection);

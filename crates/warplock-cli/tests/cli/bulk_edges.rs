@@ -153,6 +153,11 @@ fn patterns_choose_folders_and_files() {
         .run(include("*.jpg"))
         .code(2)
         .says("matches --include");
+    for pattern in ["", "/", "./a", "d//b", "../src"] {
+        folder.run(include(pattern)).code(2).says("matches nothing");
+    }
+    let call = plan("verify", "job", "src", "out");
+    folder.run(&call[..9]).code(2).says("leave out -r and -R");
 }
 
 /// As in `/proc`, where all files claim to be empty.
