@@ -23,10 +23,12 @@ fn carries_into_every_part_of_a_counter_agree_with_the_cpu() {
             let mut expected = text.clone();
             let batch = Batch::encrypt(Keys::One(&key), Text::in_place(&mut expected));
             cpu.run(batch.ivs(Ivs::Each(&iv))).unwrap();
-            // The kernel for one long piece, and the one for any pieces.
-            for ctr_long in [0, u64::MAX] {
-                let (data, there) = (uploaded(&device, &text), uploaded(&device, &iv));
-                let batch = DeviceBatch::encrypt(&key, DeviceText::in_place(data.region()))
+            // The kernel for one long piece; the one for any pieces, at a multiple of 16 and elsewhere.
+            for (ctr_long, by) in [(0, 0), (u64::MAX, 0), (u64::MAX, 5)] {
+                let padded = [&vec![0; by], text.as_slice()].concat();
+                let (data, there) = (uploaded(&device, &padded), uploaded(&device, &iv));
+                let place = data.region().part(by, text.len());
+                let batch = DeviceBatch::encrypt(&key, DeviceText::in_place(place))
                     .ivs(DeviceIvs::Each(there.region()));
                 let batch = Checked::new(batch).unwrap();
                 let policy = Policy {
@@ -35,9 +37,12 @@ fn carries_into_every_part_of_a_counter_agree_with_the_cpu() {
                 };
                 let plan = |device: &Device| Plan::by_policy(device, &batch, &policy, None);
                 launch(&device, &device.call(plan).unwrap());
-                let found = read(&data);
+                let found = read(&data).split_off(by);
                 let wrong = found.iter().zip(&expected).position(|(a, b)| a != b);
-                assert_eq!(wrong, None, "{algorithm} from {iv:02x?}, {ctr_long}");
+                assert_eq!(
+                    wrong, None,
+                    "{algorithm} from {iv:02x?}, {ctr_long}, at {by}"
+                );
             }
         }
     }
