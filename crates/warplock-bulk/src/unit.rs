@@ -416,10 +416,12 @@ fn make_folder(unit: &Unit, to: &Path) -> Done<Status> {
     }
     // Its owner must be able to put files into it.
     let mode = (unit.mode & 0o777) | 0o700;
-    if fs::metadata(to)?.mode() & 0o7777 != mode {
+    // A thread or shard that came here first made it for its owner alone.
+    let differs = fs::metadata(to)?.mode() & 0o7777 != mode;
+    if differs {
         fs::set_permissions(to, Permissions::from_mode(mode))?;
     }
-    Ok(match is_new {
+    Ok(match is_new || differs {
         true => Status::Done,
         false => Status::Unchanged,
     })
