@@ -388,6 +388,15 @@ def shards(folder="model"):
     return tensors, me
 
 
+def test_sizes_of_shards_are_numbers_or_texts():
+    for most, files in ((30_000, 4), ("30KB", 4), ("30 kb", 4), ("1GiB", 1)):
+        save_sharded(shards()[0], "sizes", max_shard_size=most, key=KEY)
+        assert len([name for name in os.listdir("sizes") if "index" not in name]) == files
+    for wrong in ("5", "GB", "-1GB", "1.5GB", 0):
+        with pytest.raises(ValueError, match="size"):
+            save_sharded(shards()[0], "sizes", max_shard_size=wrong, key=KEY)
+
+
 def test_a_folder_of_shards_there_and_back():
     tensors, me = shards()
     names = sorted(os.listdir("model"))

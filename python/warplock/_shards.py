@@ -26,17 +26,30 @@ _STREAMS = "warplock_streams"
 """In the index's metadata: the beginning of each file's stream, which no other file has."""
 
 
+def _bytes(size: int | str) -> int:
+    """A number of bytes, or a text such as "5GB" or "512MiB"."""
+    if isinstance(size, int):
+        return size
+    found = re.fullmatch(r"(\d+) ?([KMGT])(i?)B", size, re.IGNORECASE)
+    if found is None:
+        raise ValueError(f"{size!r} is no size: give a number of bytes, or one such as '5GB'")
+    number, unit, binary = found.groups()
+    power = 1 + "KMGT".index(unit.upper())
+    return int(number) * (int(1024**power) if binary else int(1000**power))
+
+
 def save_sharded(
     tensors: Mapping[str, Any],
     folder: Path,
     *,
     name: str = "model",
-    max_shard_size: int = 5_000_000_000,
+    max_shard_size: int | str = 5_000_000_000,
     metadata: Mapping[str, str] | None = None,
     replace: bool = True,
     **keys: Unpack[LockArguments],
 ) -> None:
-    """Saves a model to a folder, in files of at most `max_shard_size` bytes, with an index.
+    """Saves a model to a folder, in files of at most `max_shard_size` bytes, with an index. Texts such
+    as "5GB" are sizes, too.
 
     Names are those of Hugging Face with `.wl`. The index is encrypted like the files, and says which
     ones belong to it: older ones, exchanged ones and those of another model are refused.
@@ -46,10 +59,11 @@ def save_sharded(
     new one, whole.
     """
     _check_name(name)
-    if max_shard_size < 1:
+    most = _bytes(max_shard_size)
+    if most < 1:
         raise ValueError("max_shard_size is at least 1 byte")
     again: LockArguments = _lasting(keys)
-    shards, total = _planned(tensors, max_shard_size, metadata)
+    shards, total = _planned(tensors, most, metadata)
     top = pathlib.Path(folder)
     top.mkdir(parents=True, exist_ok=True)
     before = set(os.listdir(top))

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 use warplock::Engine;
-use warplock_keyring::shown_name;
+use warplock_keyring::{Exposed, shown_name};
 use warplock_parquet::{
     Encryption, Error, GivenKeys, Inspection, KeyBytes, Options, WriteKey, decrypt, encrypt,
     inspect,
@@ -21,6 +21,7 @@ use crate::failure::{Failure, Result, escaped};
 use crate::hex;
 use crate::input::{Input, input_name, is_dash};
 use crate::output::{Output, distinct};
+use crate::system;
 
 /// Runs the command.
 pub(super) fn run(command: Parquet, common: &Common) -> Result<Exit> {
@@ -28,8 +29,8 @@ pub(super) fn run(command: Parquet, common: &Common) -> Result<Exit> {
         Parquet::Decrypt { files, keys } => {
             keys_use_stdin(&files, &keys)?;
             let mut given = GivenKeys {
-                footer: footer(&keys)?,
-                columns: columns(&keys)?,
+                footer: footer(&keys, common)?,
+                columns: columns(&keys, common)?,
             };
             let aad_prefix = keys.aad_prefix.clone().map(String::into_bytes);
             let options = Options { aad_prefix };
@@ -55,8 +56,8 @@ pub(super) fn run(command: Parquet, common: &Common) -> Result<Exit> {
             };
             let missing = || Failure::usage("name the key that encrypts the footer: -k FILE");
             let how = Encryption {
-                footer: key(footer(&keys)?.ok_or_else(missing)?),
-                columns: columns(&keys)?
+                footer: key(footer(&keys, common)?.ok_or_else(missing)?),
+                columns: columns(&keys, common)?
                     .into_iter()
                     .map(|(column, bytes)| (column, key(bytes)))
                     .collect(),
@@ -128,14 +129,18 @@ fn keys_use_stdin(files: &ParquetFiles, keys: &ParquetKeys) -> Result<()> {
     stdin_once(&uses)
 }
 
-fn footer(keys: &ParquetKeys) -> Result<Option<KeyBytes>> {
-    keys.key_file.as_deref().map(read_key).transpose()
+fn footer(keys: &ParquetKeys, common: &Common) -> Result<Option<KeyBytes>> {
+    let path = keys.key_file.as_deref();
+    path.map(|path| read_key(path, common)).transpose()
 }
 
-fn columns(keys: &ParquetKeys) -> Result<BTreeMap<String, KeyBytes>> {
+fn columns(keys: &ParquetKeys, common: &Common) -> Result<BTreeMap<String, KeyBytes>> {
     let mut found = BTreeMap::new();
     for (column, file) in &keys.column_key {
-        if found.insert(column.clone(), read_key(file)?).is_some() {
+        if found
+            .insert(column.clone(), read_key(file, common)?)
+            .is_some()
+        {
             return Err(Failure::usage(format_args!(
                 "--column-key: column '{column}' has two keys; give it one"
             )));
@@ -145,11 +150,17 @@ fn columns(keys: &ParquetKeys) -> Result<BTreeMap<String, KeyBytes>> {
 }
 
 /// A key of 16, 24 or 32 bytes; as hex digits, if the file has as many for one.
-fn read_key(path: &Path) -> Result<KeyBytes> {
+fn read_key(path: &Path, common: &Common) -> Result<KeyBytes> {
     let about = |failure: Failure| failure.about(input_name(path));
     // Room for all of it: growing would leave copies in memory.
     let mut bytes = Zeroizing::new(Vec::with_capacity(128));
     let file = Input::open(path)?.file;
+    if !is_dash(path)
+        && let Ok(Some(mode)) = system::mode_for_others(&file)
+    {
+        let path = path.to_owned();
+        common.warn_exposed(&[Exposed { path, mode }]);
+    }
     file.take(100)
         .read_to_end(&mut bytes)
         .map_err(|error| about(Failure::io("cannot read", &error)))?;

@@ -1,6 +1,7 @@
 //! `parquet`: files of Parquet's own encryption, made by Apache's writers.
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use crate::common::Folder;
@@ -13,6 +14,9 @@ fn keys() -> Folder {
     folder.write("footer.key", FOOTER);
     folder.write("double.key", "31323334353637383930313233343530\n");
     folder.write("float.key", "31323334353637383930313233343531");
+    for key in ["footer.key", "double.key", "float.key"] {
+        mode(&folder, key, 0o600);
+    }
     let vectors = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/vectors/parquet");
     for entry in fs::read_dir(vectors).unwrap() {
         let path = entry.unwrap().path();
@@ -21,6 +25,10 @@ fn keys() -> Folder {
         }
     }
     folder
+}
+
+fn mode(folder: &Folder, name: &str, mode: u32) {
+    fs::set_permissions(folder.root().join(name), Permissions::from_mode(mode)).unwrap();
 }
 
 const COLUMNS: [&str; 6] = [
@@ -153,6 +161,19 @@ fn what_is_wrong_is_said_and_leaves_nothing() {
         .run(call("decrypt", "text", name))
         .code(1)
         .says("text");
+}
+
+#[test]
+fn keys_that_others_can_read_are_told() {
+    let folder = keys();
+    let decrypt = call("decrypt", "plain", "encrypt_columns_and_footer.parquet");
+    let quiet = folder.run(&decrypt).code(0);
+    assert!(!quiet.stderr().contains("other users"));
+    mode(&folder, "double.key", 0o644);
+    fs::remove_file(folder.root().join("plain")).unwrap();
+    let told = folder.run(&decrypt).code(0);
+    assert!(told.stderr().contains("double.key is open to other users"));
+    assert!(!told.stderr().contains("footer.key is open"));
 }
 
 #[test]
