@@ -182,12 +182,16 @@ impl Job {
         let (mut number, mut before, parts) = (0, 0, self.parts);
         let folder = path.clone();
         let mut lines = (0..parts).flat_map(move |part| Lines::open(path.join(part_name(part))));
-        let mut counted = false;
+        let mut told = false;
         iter::from_fn(move || {
             for unit in lines.by_ref() {
                 let unit = match unit {
                     Ok(unit) => unit,
-                    Err(error) => return Some(Err(error)),
+                    Err(error) => {
+                        // This is why some are missing, whichever thread asks next.
+                        told = true;
+                        return Some(Err(error));
+                    }
                 };
                 // Each unit belongs to a shard, whatever `job.json` says about the sum.
                 let own = u128::from(shard.count) * before / total.max(1);
@@ -200,7 +204,7 @@ impl Job {
                 }
             }
             // A file of units that was cut between two lines looks complete.
-            let all = number == planned || std::mem::replace(&mut counted, true);
+            let all = number == planned || std::mem::replace(&mut told, true);
             let why = || format!("it has {number} of {planned} units");
             (!all).then(|| Err(Error::job(&folder, why())))
         })
