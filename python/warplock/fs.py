@@ -5,8 +5,8 @@ sizes are those of the content. A range costs its chunks only.
 
 Bad key arguments are refused before the file underneath is opened, so that an older one survives.
 If a `with fs.open(...)` block that writes ends by an exception, what it wrote is thrown away or
-counts as cut; a local file stays as it was. `fsspec.open` does not tell its file of the exception, so there it is an ordinary,
-shorter file.
+counts as cut; a local file stays as it was. `fsspec.open` does not tell its file of the exception,
+so there it is an ordinary, shorter file.
 
 >>> import fsspec
 >>> from warplock.keys import Identity

@@ -33,8 +33,9 @@ impl fmt::Display for Exposed {
 }
 
 impl Exposed {
+    /// The warning about an open file, if it needs one.
     #[cfg(unix)]
-    fn of(path: &Path, file: &File) -> Option<Self> {
+    pub fn of(path: &Path, file: &File) -> Option<Self> {
         use std::os::unix::fs::PermissionsExt;
         let metadata = file.metadata().ok()?;
         let mode = metadata.permissions().mode() & 0o7777;
@@ -45,8 +46,9 @@ impl Exposed {
         })
     }
 
+    /// The warning about an open file: none, as files have no permission bits here.
     #[cfg(not(unix))]
-    fn of(_: &Path, _: &File) -> Option<Self> {
+    pub fn of(_: &Path, _: &File) -> Option<Self> {
         None
     }
 }

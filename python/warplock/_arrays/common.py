@@ -18,3 +18,25 @@ class Rooms(threading.local):
 
     def __init__(self) -> None:
         self.by_stream: dict[tuple[int, int], Room] = {}
+
+
+class StreamOrdered:
+    """A library whose arrays can be written, and whose allocator frees in stream order."""
+
+    immutable = False
+
+    def __init__(self) -> None:
+        self._rooms = Rooms()
+
+    def rooms(self) -> dict[tuple[int, int], Room]:
+        """This thread's workspaces, which its calls may leave here for those that follow."""
+        return self._rooms.by_stream
+
+    def keep(self, arrays: list[Any], device: int) -> None:
+        """Nothing is to be done: memory lives as long as work on its stream."""
+
+    def result(self, array: Any) -> Any:
+        return array
+
+    def any(self, words: Any) -> Any:
+        return words.any()

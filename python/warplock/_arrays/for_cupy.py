@@ -6,18 +6,16 @@ import contextlib
 import sys
 from typing import Any
 
-from warplock._arrays.common import Room, Rooms, View
+from warplock._arrays.common import StreamOrdered, View
 from warplock._errors import BatchError, CaptureError
 
 
-class CuPy:
+class CuPy(StreamOrdered):
     """CuPy's arrays."""
 
-    immutable = False
-
     def __init__(self) -> None:
+        super().__init__()
         self._cupy: Any = sys.modules["cupy"]
-        self._rooms = Rooms()
 
     def view(self, array: Any, stream: int | None = None) -> View:
         if not array.flags.c_contiguous:
@@ -37,9 +35,6 @@ class CuPy:
     def is_capturing(self) -> bool:
         stream = self._cupy.cuda.get_current_stream()
         return bool(stream.is_capturing()) if stream.ptr else False
-
-    def rooms(self) -> dict[tuple[int, int], Room]:
-        return self._rooms.by_stream
 
     def _new(self, shape: tuple[int, ...], kind: str, device: int) -> Any:
         if self.is_capturing():
@@ -77,15 +72,6 @@ class CuPy:
 
     def record(self, arrays: list[Any], stream: int, device: int) -> None:
         """CuPy has no such function: its documentation leaves this to the caller."""
-
-    def keep(self, arrays: list[Any], device: int) -> None:
-        """Its allocator frees in stream order."""
-
-    def result(self, array: Any) -> Any:
-        return array
-
-    def any(self, words: Any) -> Any:
-        return words.any()
 
     def failed(self, words: Any, stream: int, device: int) -> list[int]:
         with self.on(stream, device):

@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 from warplock import _native
-from warplock._arrays.common import Room, Rooms, View
+from warplock._arrays.common import StreamOrdered, View
 from warplock._errors import BatchError
 from warplock._layout import is_numpy
 
@@ -36,12 +36,11 @@ def refuse_special(tensor: Any) -> None:
         )
 
 
-class Torch:
+class Torch(StreamOrdered):
     """PyTorch's tensors."""
 
-    immutable = False
-
     def __init__(self) -> None:
+        super().__init__()
         self._torch: Any = sys.modules["torch"]
         self._empty = self._torch.empty
         self._bytes = self._torch.uint8
@@ -49,7 +48,6 @@ class Torch:
         self._devices: dict[int, Any] = {}
         self._like = self._torch.empty_like
         self._templates: dict[Any, Any] = {}
-        self._rooms = Rooms()
         # Faster than asking for each attribute.
         self._has_exchange = hasattr(self._torch.Tensor, "__dlpack_c_exchange_api__")
         # What current_stream() asks, without its object.
@@ -90,10 +88,6 @@ class Torch:
         if device is None:
             device = self._devices[number] = self._torch.device("cuda", number)
         return device
-
-    def rooms(self) -> dict[tuple[int, int], Room]:
-        """This thread's workspaces, which its calls may leave here for those that follow."""
-        return self._rooms.by_stream
 
     def _new(self, shape: tuple[int, ...], kind: Any, device: int) -> Any:
         # empty_like() has fewer arguments to look at; its templates have one item each.
@@ -146,15 +140,6 @@ class Torch:
         for array in arrays:
             if isinstance(array, self._torch.Tensor) and array.is_cuda:
                 array.record_stream(current)
-
-    def keep(self, arrays: list[Any], device: int) -> None:
-        """Its allocator frees in stream order."""
-
-    def result(self, array: Any) -> Any:
-        return array
-
-    def any(self, words: Any) -> Any:
-        return words.any()
 
     def failed(self, words: Any, stream: int, device: int) -> list[int]:
         """The indices that are not 0. Waits."""

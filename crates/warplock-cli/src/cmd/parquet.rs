@@ -21,7 +21,6 @@ use crate::failure::{Failure, Result, escaped};
 use crate::hex;
 use crate::input::{Input, input_name, is_dash};
 use crate::output::{Output, distinct};
-use crate::system;
 
 /// Runs the command.
 pub(super) fn run(command: Parquet, common: &Common) -> Result<Exit> {
@@ -155,11 +154,8 @@ fn read_key(path: &Path, common: &Common) -> Result<KeyBytes> {
     // Room for all of it: growing would leave copies in memory.
     let mut bytes = Zeroizing::new(Vec::with_capacity(128));
     let file = Input::open(path)?.file;
-    if !is_dash(path)
-        && let Ok(Some(mode)) = system::mode_for_others(&file)
-    {
-        let path = path.to_owned();
-        common.warn_exposed(&[Exposed { path, mode }]);
+    if !is_dash(path) {
+        common.warn_exposed(&Exposed::of(path, &file));
     }
     file.take(100)
         .read_to_end(&mut bytes)
