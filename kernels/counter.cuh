@@ -60,12 +60,6 @@ __device__ __forceinline__ uint4 far_part(Lane t, uint4 counter, const RoundKeys
     return sum ^ keys.round[2];
 }
 
-// Word `index` modulo 4 of a block.
-__device__ __forceinline__ uint32_t pick(const uint4& block, uint32_t index) {
-    const uint32_t even = index & 2 ? block.z : block.x, odd = index & 2 ? block.w : block.y;
-    return index & 1 ? odd : even;
-}
-
 // Writes `far` of eight groups of 256 counters, starting with the group of `start`, to shared
 // memory: each lane computes a word. (One lane for each group would make twice as many accesses.)
 template <class Lane>

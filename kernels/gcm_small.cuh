@@ -1,10 +1,13 @@
-// GCM (SP 800-38D) of many short messages, or under many keys: eight lanes a message.
+// GCM (SP 800-38D) of many short messages, or under many keys: eight lanes a message, or one.
 //
 // Turning a power of H for each message into matrices would cost more than short messages take, so
 // GHASH multiplies with integers here. Lane u of a message's eight takes every eighth block of the
 // sequence that GHASH sees: associated data, ciphertext, lengths. The block of lengths needs no
 // encryption; in its place the lane encrypts J0, so that the tag's mask is computed along with the
 // texts.
+//
+// Of messages of a few blocks, most of the eight lanes would have none, and each message would need
+// powers of H of its own. Where there are enough of them under one key, a lane takes a whole message.
 #pragma once
 #include "gcm.cuh"
 #include "keys.cuh"
@@ -78,22 +81,89 @@ __device__ __forceinline__ void gcm_small(Lane t, const Piece& piece, GcmMessage
             store(piece.output + at, make_uint4(0, 0, 0, 0), block_len(piece.len, at));
 }
 
+// Blocks of associated data and text that a lane takes by itself, and the fewest messages a warp for
+// which lanes do.
+constexpr uint64_t TINY_BLOCKS = 16;
+constexpr uint64_t TINY_MESSAGES = 4;
+
+// A message for each lane, with an IV of 96 bits; the same key for all of them.
+template <bool DECRYPT>
+__device__ __forceinline__ void gcm_tiny(Lane t, const Piece& piece, GcmMessage& message,
+                                         const TableKey& key, uint32_t rounds, uint32_t tag_len,
+                                         bool write) {
+    const uint4 h = reflect(key.hash);
+    const Counter j0 = Counter::of(standard_counter(message.iv));
+    const uint32_t data = uint32_t(message.aad_len + 15) / 16, text = uint32_t(piece.len + 15) / 16;
+    uint4 sum = make_uint4(0, 0, 0, 0), mask = sum;
+#pragma unroll 1
+    for (uint32_t i = 0; __any_sync(~0u, i <= data + text); i++) {
+        if (i < data) {
+            const uint32_t len = block_len(message.aad_len, 16 * i);
+            sum = sum ^ reflect(first_bytes(load_lines(message.aad + 16 * i, len), len));
+        } else if (i <= data + text) {
+            const uint32_t block = i - data;
+            const bool end = block == text;
+            const uint4 stream =
+                cipher<false>(t, j0.plus32(end ? 0 : 1 + block).block(), &key.encrypt, rounds);
+            if (end) {
+                mask = stream;
+                sum = sum ^ lengths(message.aad_len, piece.len);
+            } else {
+                const uint32_t len = block_len(piece.len, 16 * block);
+                const uint4 in = load_lines(piece.input + 16 * block, len);
+                const uint4 out = in ^ stream;
+                if (write) store(piece.output + 16 * block, out, len);
+                sum = sum ^ reflect(first_bytes(DECRYPT ? in : out, len));
+            }
+        }
+        if (i <= data + text) sum = multiply(sum, h);
+    }
+    if (!write) return;
+    const uint4 tag = reflect(sum) ^ mask;
+    uint32_t failed = 0;
+    if (DECRYPT) failed = differ(tag, load(message.tag, tag_len), tag_len);
+    else store(message.tag, tag, tag_len);
+    message.failed = failed;
+    if (failed)
+        for (uint32_t at = 0; at < piece.len; at += 16)
+            store(piece.output + at, make_uint4(0, 0, 0, 0), block_len(piece.len, at));
+}
+
 template <bool DECRYPT>
 __device__ __forceinline__ void gcm_small(const Work& work, GcmMessage* messages,
                                           const TableKey* keys, uint32_t rounds,
                                           uint32_t tag_len) {
     fill_tables<false>();
     const Lane t = Lane::here();
-    // Four messages a warp.
-    const uint64_t step = 4ull * warp_count();
-    for (uint64_t base = 4ull * warp_number(); base < work.count; base += step) {
-        const uint64_t number = base + (threadIdx.x & 31) / 8;
-        const bool write = number < work.count;
+    const uint32_t lane = threadIdx.x & 31;
+    // Messages that a warp takes at a time; eight lanes each, if not all are tiny.
+    const uint64_t each = work.count >= TINY_MESSAGES * warp_count() ? 32 : 4;
+    for (uint64_t from = each * warp_number(); from < work.count; from += each * warp_count()) {
         // Lanes without a message repeat the last one's work and write nothing.
-        const Piece& piece = work.pieces[write ? number : work.count - 1];
-        gcm_small<DECRYPT>(t, piece, messages[piece.message], keys[piece.key], rounds, tag_len,
-                           write);
-        __syncwarp();
+        const auto piece_of = [&](uint64_t number) -> const Piece& {
+            return work.pieces[number < work.count ? number : work.count - 1];
+        };
+        if (each == 32) {
+            const Piece& piece = piece_of(from + lane);
+            GcmMessage& message = messages[piece.message];
+            const uint32_t first_key = __shfl_sync(~0u, piece.key, 0); // all lanes take part
+            const bool tiny = (message.aad_len + 15) / 16 + (piece.len + 15) / 16 <= TINY_BLOCKS &&
+                              message.iv_len == 12 && piece.key == first_key;
+            if (__all_sync(~0u, tiny)) {
+                gcm_tiny<DECRYPT>(t, piece, message, keys[piece.key], rounds, tag_len,
+                                  from + lane < work.count);
+                __syncwarp();
+                continue;
+            }
+        }
+#pragma unroll 1
+        for (uint64_t four = from; four < from + each && four < work.count; four += 4) {
+            const uint64_t number = four + lane / 8;
+            const Piece& piece = piece_of(number);
+            gcm_small<DECRYPT>(t, piece, messages[piece.message], keys[piece.key], rounds, tag_len,
+                               number < work.count);
+            __syncwarp();
+        }
     }
 }
 

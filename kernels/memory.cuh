@@ -243,6 +243,12 @@ __device__ __forceinline__ uint4 shuffle(uint4 a, uint32_t lane) {
                       __shfl_sync(~0u, a.z, lane), __shfl_sync(~0u, a.w, lane));
 }
 
+// Word `index` modulo 4 of a block.
+__device__ __forceinline__ uint32_t pick(const uint4& block, uint32_t index) {
+    const uint32_t even = index & 2 ? block.z : block.x, odd = index & 2 ? block.w : block.y;
+    return index & 1 ? odd : even;
+}
+
 // A block with zeros after its first `len` bytes.
 __device__ __forceinline__ uint4 first_bytes(uint4 block, uint32_t len) {
     const uint32_t bits = 8 * len;
@@ -289,14 +295,19 @@ __device__ __forceinline__ void store_rows(uint8_t* at, const uint4 (&rows)[N]) 
         return;
     }
     uint8_t* line = at - shift;
+    uint4 ends; // in lane 0: the last bytes of all, then the first ones
 #pragma unroll
     for (uint32_t i = 0; i < N; i++) {
-        const uint4 below =
-            shuffle(i > 0 && lane == 31 ? rows[i > 0 ? i - 1 : 0] : rows[i], lane - 1 & 31);
-        if (i == 0 && lane == 0) store_end(at, rows[0]);
-        else store_aligned(line + 512 * i, across(below, rows[i], 16 - shift));
+        const uint4& last = rows[i > 0 ? i - 1 : N - 1];
+        const uint4 below = shuffle(lane == 31 ? last : rows[i], lane - 1 & 31);
+        const uint4 made = across(below, rows[i], 16 - shift);
+        if (i == 0) ends = made;
+        if (i > 0 || lane > 0) store_aligned(line + 512 * i, made);
     }
-    if (lane == 31) store_start(line + 512 * (N - 1) + 16, carried(rows[N - 1], shift), shift);
+    // Together they are 16 bytes of two lines that are not all ours: a byte a lane, in one store.
+    const uint32_t word = pick(shuffle(ends, 0), lane >> 2);
+    const int32_t to_end = lane < shift ? 512 * N : 0;
+    if (lane < 16) line[to_end - 15 * int32_t(lane)] = uint8_t(word >> 8 * (lane & 3));
 }
 
 // A constant that a lambda takes.
