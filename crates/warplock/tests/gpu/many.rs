@@ -38,6 +38,10 @@ fn every_kernel() {
             // Too many chains for the kernel for few.
             batches.extend([(vec![16; 10_300], 1), (vec![16; 10_300], 3)]);
         }
+        if algorithm.info().mode == Mode::Gcm {
+            // A lane a message.
+            batches.push((vec![45; 17_000], 1));
+        }
         if algorithm.info().mode == Mode::Acorn {
             // Warps whose lanes all have whole tiles, and lanes without a message.
             batches.extend([(vec![320; 70], 1), (vec![203; 70], 3)]);
@@ -117,6 +121,24 @@ fn many_small_and_few_huge_messages() {
             let text = random.bytes(size(&spans));
             let sample = Sample::new(random, algorithm, spans, keys);
             sample.compare(&cpu, &gpu, &text, keys == 1);
+        }
+    }
+}
+
+/// So many that lanes of GCM take a message each, of 20 blocks at most.
+#[test]
+fn many_tiny_messages() {
+    let (Some(gpu), cpu) = (gpu(), cpu()) else {
+        return;
+    };
+    let random = &mut Random::new(6);
+    for algorithm in Algorithm::all() {
+        for (keys, longest) in [(1, 70), (1, 320), (7, 70)] {
+            let lens: Vec<usize> = (0..40_000).map(|_| random.below(longest)).collect();
+            let spans = side_by_side(algorithm, &lens, 3, 1);
+            let text = random.bytes(size(&spans));
+            let sample = Sample::new(random, algorithm, spans, keys);
+            sample.compare(&cpu, &gpu, &text, longest == 70);
         }
     }
 }

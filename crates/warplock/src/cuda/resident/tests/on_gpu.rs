@@ -210,6 +210,10 @@ fn plans_agree_with_the_cpu() {
                     &[3 << 20, 16, 8209, 1, 99_984],
                     0,
                 );
+                // So many that each lane takes one, but for the warps that meet a longer one.
+                let long = |i: usize| if i % 1001 == 7 { 300 } else { 0 };
+                let tiny: Vec<usize> = (0..20_003).map(|i| i * i % 97 + long(i)).collect();
+                compare(&device, algorithm, direction, &tiny, 33);
             }
         }
     }
