@@ -3,10 +3,11 @@
 use std::time::Instant;
 
 use warplock::cuda::{
-    DeviceBatch, DeviceBuffer, DeviceIvs, DeviceKey, DeviceTags, DeviceText, DeviceVerdicts, Plan,
+    DeviceAad, DeviceBatch, DeviceBuffer, DeviceIvs, DeviceKey, DeviceTags, DeviceText,
+    DeviceVerdicts, Plan,
 };
 use warplock::{
-    Algorithm, Batch, Direction, Engine, Ivs, Key, Keys, Mode, Span, Spans, Tags, Text,
+    Aad, Algorithm, Batch, Direction, Engine, Ivs, Key, Keys, Mode, Span, Spans, Tags, Text,
 };
 
 use super::Suite;
@@ -25,6 +26,8 @@ struct Shape {
     count: usize,
     least: usize,
     most: usize,
+    /// Bytes of associated data of each.
+    aad: usize,
 }
 
 const fn shape(name: &'static str, count: usize, least: usize, most: usize) -> Shape {
@@ -33,10 +36,11 @@ const fn shape(name: &'static str, count: usize, least: usize, most: usize) -> S
         count,
         least,
         most,
+        aad: 0,
     }
 }
 
-const SHAPES: [Shape; 10] = [
+const SHAPES: [Shape; 11] = [
     shape("16,000 x 9..115 KB", 16_000, 9_000, 115_000),
     shape("1,000 x 1 MiB", 1_000, 1 << 20, 1 << 20),
     shape("1 x 100 MB", 1, 100_000_000, 100_000_000),
@@ -47,6 +51,10 @@ const SHAPES: [Shape; 10] = [
     shape("1,000 x 16 KiB", 1_000, 16 << 10, 16 << 10),
     shape("1 x 16 MiB", 1, 16 << 20, 16 << 20),
     shape("200,000 x 20..70 B", 200_000, 20, 70),
+    Shape {
+        aad: 16,
+        ..shape("200,000 x 20..70 B + 16 B AD", 200_000, 20, 70)
+    },
 ];
 
 /// ACORN takes a lane a message: with fewer messages its rows would only take time.
@@ -76,7 +84,7 @@ impl Suite for Calls {
             notes: vec![
                 gpu.line(),
                 format!(
-                    "One key, in place, tags apart, no associated data. Times are the device's own, \
+                    "One key, in place, tags apart; AD: each message has its own. Times are the device's own, \
                      medians of {LAUNCHES} launches after a warm-up. Aligned: messages begin at \
                      multiples of 16. Any byte: up to 15 bytes further, each message otherwise, the \
                      same lengths but for that."
@@ -105,7 +113,8 @@ impl Suite for Calls {
         };
         for (algorithm, direction) in WAYS {
             for shape in &SHAPES {
-                if algorithm == Algorithm::Acorn128 && shape.count < FEWEST_LANES {
+                let few = algorithm == Algorithm::Acorn128 && shape.count < FEWEST_LANES;
+                if few || shape.aad > 0 && !algorithm.is_aead() {
                     continue;
                 }
                 let name = format!("{algorithm} {}, {}", verb(algorithm, direction), shape.name);
@@ -152,6 +161,8 @@ struct Messages {
     spans: Vec<Span>,
     text: Vec<u8>,
     ivs: Vec<u8>,
+    /// As many bytes for each.
+    aad: Vec<u8>,
 }
 
 struct Measured {
@@ -186,8 +197,15 @@ impl Messages {
             key: Key::generate(algorithm)?,
             text: random::bytes(end)?,
             ivs: random::bytes(iv_len * spans.len())?,
+            aad: random::bytes(shape.aad * spans.len())?,
             spans,
         })
+    }
+
+    fn aad_spans(&self) -> Spans<'static> {
+        let (count, len) = (self.spans.len(), self.aad.len() / self.spans.len());
+        let stride = len;
+        Spans::Even { count, len, stride }
     }
 
     /// The CPU's result and tags.
@@ -202,6 +220,10 @@ impl Messages {
         let mut batch = Batch::encrypt(Keys::One(&self.key), place).ivs(Ivs::Each(&self.ivs));
         if aead {
             batch = batch.tags(Tags::Apart(&mut tags));
+        }
+        if !self.aad.is_empty() {
+            let (bytes, spans) = (&self.aad[..], self.aad_spans());
+            batch = batch.aad(Aad::Each { bytes, spans });
         }
         engine.run(batch)?;
         Ok((text, tags))
@@ -225,7 +247,14 @@ impl Messages {
             Direction::Decrypt => (&sealed, &self.text),
         };
         let text = upload(given)?;
-        let ivs = upload(&self.ivs)?;
+        let (ivs, aad) = (upload(&self.ivs)?, upload(&self.aad)?);
+        let aad = match self.aad.is_empty() {
+            true => DeviceAad::None,
+            false => DeviceAad::Each {
+                bytes: aad.region(),
+                spans: self.aad_spans(),
+            },
+        };
         let mut there = upload(&tags)?;
         if direction == Direction::Encrypt {
             there.fill(0xa5)?;
@@ -237,7 +266,7 @@ impl Messages {
         let mut batch =
             DeviceBatch::new(direction, &self.key, place).ivs(DeviceIvs::Each(ivs.region()));
         if self.algorithm.is_aead() {
-            batch = batch.tags(DeviceTags::Apart(there.region()));
+            batch = batch.tags(DeviceTags::Apart(there.region())).aad(aad);
         }
         let mut plans = Vec::new();
         for _ in 0..5 {
@@ -267,7 +296,7 @@ impl Messages {
         let mut called =
             DeviceBatch::new(direction, &key, place).ivs(DeviceIvs::Each(ivs.region()));
         if self.algorithm.is_aead() {
-            called = called.tags(DeviceTags::Apart(there.region()));
+            called = called.tags(DeviceTags::Apart(there.region())).aad(aad);
         }
         let workspace = gpu.device.alloc(key.workspace_len(&called)?)?;
         let mut calls = Vec::new();
