@@ -18,6 +18,7 @@ use crate::format::keys::VaultKeys;
 use crate::format::layout::Layout;
 use crate::format::names::ROOT_PLACE;
 use crate::fs::{FileType, ROOT};
+use crate::memory::memory_lies_in;
 use crate::pool::Pool;
 use crate::remember::open_memory;
 use crate::store::descriptors::Budget;
@@ -97,13 +98,23 @@ impl Vault<Posix> {
         if let Some(lock) = lock.as_ref().filter(|_| write) {
             lock.note_open();
         }
-        let store = store.granting(write).holding(lock);
-        let store = if write { store.probed()? } else { store };
-        // By which the memory tells it from others.
-        let path = path.canonicalize().map_err(|source| Error::Store {
+        let failed = |source| Error::Store {
             what: "cannot open the store".into(),
             source,
-        })?;
+        };
+        // By which the memory tells it from others.
+        let path = path.canonicalize().map_err(failed)?;
+        if let Some(dir) = &options.memory
+            && memory_lies_in(dir, &path).map_err(failed)?
+        {
+            return Err(Error::Usage(format!(
+                "this machine's memory would be in the vault's store, {}: whoever puts the store \
+                 back could put it back, too; choose another place with --memory DIR",
+                dir.display()
+            )));
+        }
+        let store = store.granting(write).holding(lock);
+        let store = if write { store.probed()? } else { store };
         let tidy = options.tidy;
         let vault = Self::open_at(store, master, options, Some(&path))?;
         if let Some(sentence) = vault.core.storage.lacks.sentence() {
@@ -188,9 +199,13 @@ impl<S: Storage> Vault<S> {
         let memory = open_memory(&storage, &config, &keys, &options, read_only, path)?;
         let journals = match found {
             None if !read_only => {
-                storage.make_dir(&root, name, 0o700)?;
-                storage.sync_dir(&root)?;
-                Some(storage.open_dir(&root, name)?)
+                let failed = |source| Error::Store {
+                    what: format!("cannot make {JOURNALS}"),
+                    source,
+                };
+                storage.make_dir(&root, name, 0o700).map_err(failed)?;
+                storage.sync_dir(&root).map_err(failed)?;
+                Some(storage.open_dir(&root, name).map_err(failed)?)
             }
             found => found,
         };

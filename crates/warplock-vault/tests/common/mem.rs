@@ -147,6 +147,9 @@ impl Storage for Mem {
     fn unlink(&self, dir: &u64, name: &OsStr) -> Result<()> {
         let mut disk = self.disk();
         let inode = disk.find(*dir, name)?;
+        if FileType::from_raw_mode(disk.objects[&inode].mode) == FileType::Directory {
+            return Err(Errno::ISDIR.into());
+        }
         disk.change(Op::Unlink {
             dir: *dir,
             name: name.into(),
