@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use serde_json::json;
 use warplock_keyring::MasterKey;
-use warplock_vault::{Options, Vault, accept, default_memory_dir, forget_memory, memory_info};
+use warplock_vault::{
+    Options, Vault, accept, default_memory_dir, forget_memory, memory_info, memory_lies_in,
+};
 
 use super::{in_use, master_key};
 use crate::args::{Common, MemoryAccept, MemoryForget, MemoryInfo, MemoryPlace, VaultMemory};
@@ -24,6 +26,19 @@ pub(super) fn place(options: &MemoryPlace, common: &Common) -> Result<Option<Pat
         return Ok(None);
     }
     named_or_default(options.memory.as_deref()).map(Some)
+}
+
+/// Refuses a memory in a folder with which it would go back or disappear.
+pub(super) fn refuse_in(memory: Option<&Path>, folder: &Path, what: &str) -> Result<()> {
+    let Some(memory) = memory else { return Ok(()) };
+    match memory_lies_in(memory, folder) {
+        Ok(false) => Ok(()),
+        Ok(true) => Err(Failure::usage(format_args!(
+            "this machine's memory would be in {what}, {}; choose another place with --memory DIR",
+            memory.display()
+        ))),
+        Err(error) => Err(Failure::io("cannot find the memory", &error).about(memory.display())),
+    }
 }
 
 pub(super) fn named_or_default(dir: Option<&Path>) -> Result<PathBuf> {
