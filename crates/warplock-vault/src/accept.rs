@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 
+use crate::check::Class;
 use crate::core::journal_id;
 use crate::error::{Error, Result};
 use crate::format::keys::Id;
@@ -19,16 +20,20 @@ use crate::vault::Vault;
 
 /// Accepts the objects at `paths` in the vault, folders with all that is in them, as they are, whatever
 /// this machine remembers; without paths, all objects. The vault must have been opened with
-/// [`accept`](crate::Options::accept).
+/// [`accept`](crate::Options::accept). Without paths, returns how many findings of a check are left:
+/// what cannot be read or does not verify is not accepted.
 ///
 /// # Errors
 /// If the store or the memory fails, or a path leads nowhere and never did.
-pub fn accept<S: Storage>(vault: &Vault<S>, paths: &[PathBuf]) -> Result<()> {
+pub fn accept<S: Storage>(vault: &Vault<S>, paths: &[PathBuf]) -> Result<usize> {
     let memory = &vault.core.memory;
     memory.accept(true);
     let accepted = match paths {
-        [] => crate::check(vault, quick(), &mut |_| {}).map(drop),
-        paths => paths.iter().try_for_each(|path| accept_path(vault, path)),
+        [] => crate::check(vault, quick(), &mut |_| {}).map(|report| {
+            let left = |class| matches!(class, Class::Altered | Class::Unread);
+            report.findings.iter().filter(|it| left(it.class)).count()
+        }),
+        paths => (paths.iter().try_for_each(|path| accept_path(vault, path))).map(|()| 0),
     };
     memory.accept(false);
     accepted

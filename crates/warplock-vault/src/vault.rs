@@ -25,7 +25,7 @@ use crate::store::descriptors::Budget;
 use crate::store::posix::Posix;
 use crate::store::storage::{At, Storage, cannot_change};
 use crate::store::store_lock::{Lock, lock_store};
-use crate::tree::folder::{Folder, Record};
+use crate::tree::folder::{Folder, RECORD, Record};
 use crate::tree::listings::Listings;
 use crate::tree::node::{Name, Node, Table};
 use crate::tree::owners::Ids;
@@ -223,7 +223,15 @@ impl<S: Storage> Vault<S> {
             hearers,
             storage,
         };
-        let record = core.read_folder_record(&root, || "the topmost folder".into())?;
+        let record = core
+            .read_folder_record(&root, || "the topmost folder".into())
+            .map_err(|error| match error {
+                Error::Errno(errno) => Error::Store {
+                    what: format!("cannot read {RECORD}"),
+                    source: errno.into(),
+                },
+                error => error,
+            })?;
         if !record.places.contains(&ROOT_PLACE) {
             return Err(Error::altered(
                 "the topmost folder",

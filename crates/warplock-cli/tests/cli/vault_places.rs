@@ -114,3 +114,17 @@ fn advice_fits_the_command() {
     assert!(!said.contains("--force"), "{said}");
     assert_eq!(folder.read("paper"), paper);
 }
+
+/// Nothing is done, so it must not look as if it was; and nothing has crashed.
+#[test]
+fn a_path_that_leads_nowhere_is_not_accepted() {
+    let folder = Folder::new();
+    let init = ["vault", "init", "store", "-R", "recipient.txt"];
+    folder.run(init).code(0);
+    let accept = ["vault", "memory", "accept", "store", "-i", "key.txt"];
+    let words = [&accept[..], &["/nowhere"]].concat();
+    folder.run(words).code(1).says("/nowhere: there is nothing");
+    let checked = folder.run(["vault", "check", "store", "-i", "key.txt"]).code(0);
+    assert_eq!(checked.stderr(), "");
+    folder.run(accept).code(0);
+}

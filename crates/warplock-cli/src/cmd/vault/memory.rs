@@ -129,8 +129,18 @@ fn take(options: &MemoryAccept, common: &Common) -> Result<Exit> {
     let vault = Vault::open(&options.dir, &master, open)
         .map_err(|error| in_use(&options.dir, error).about(options.dir.display()))?;
     drop(master);
-    accept(&vault, &options.paths).map_err(named)?;
-    vault.close().map_err(named)?;
+    let accepted = accept(&vault, &options.paths);
+    // Whatever became of it: nothing has crashed.
+    let closed = vault.close();
+    let refused = accepted.map_err(named)?;
+    closed.map_err(named)?;
+    if refused > 0 {
+        return Err(Failure::authentication(format_args!(
+            "accepted, but for what could not be read or does not verify ({refused} in all): \
+             `warplock vault check` tells what it is"
+        ))
+        .about(options.dir.display()));
+    }
     common.note("accepted");
     Ok(Exit::Done)
 }

@@ -156,3 +156,19 @@ fn a_path_that_leads_nowhere_is_not_accepted() {
         session.close();
     }
 }
+
+/// What does not verify is nobody's state.
+#[test]
+fn what_does_not_verify_is_not_accepted() {
+    let world = World::new();
+    world.session(|vault| {
+        vault.put("f", b"1");
+        vault.put("g", b"1");
+    });
+    world.session(|vault| vault.unlink(ROOT, OsStr::new("g")).unwrap());
+    let inode = world.entry().1;
+    world.mem.disk().object(inode).data[100] ^= 1;
+    let session = world.try_open(&world.mem, &world.state(), true).unwrap();
+    assert_eq!(accept(&session.vault, &[]).unwrap(), 1);
+    session.close();
+}
