@@ -98,7 +98,7 @@ fn variable(name: &str) -> Result<SecretString> {
         // The environment keeps its own copy until the process ends.
         Ok(value) => {
             let value = Zeroizing::new(value);
-            // As of a file: with its line end, nobody could type it.
+            // As of a file: a line end cannot be typed.
             match value
                 .split('\n')
                 .next()

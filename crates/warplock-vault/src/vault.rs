@@ -105,11 +105,12 @@ impl Vault<Posix> {
         // By which the memory tells it from others.
         let path = path.canonicalize().map_err(failed)?;
         if let Some(dir) = &options.memory
-            && memory_lies_in(dir, &path).map_err(failed)?
+            && memory_lies_in(dir, &path)
+                .map_err(|error| Error::memory(dir, "cannot be found", error))?
         {
             return Err(Error::Usage(format!(
-                "this machine's memory would be in the vault's store, {}: whoever puts the store \
-                 back could put it back, too; choose another place with --memory DIR",
+                "this machine's memory would be in the vault's store, {}, and go back together with it; \
+                 choose another place with --memory DIR",
                 dir.display()
             )));
         }

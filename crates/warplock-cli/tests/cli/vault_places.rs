@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use crate::common::Folder;
 use crate::vault::{Guard, MOUNT, can_mount, vault};
 
-/// Whoever puts a store back would put back the memory in it, too, and nobody would notice.
+/// An attacker who puts an old store back would put back the memory in it, too, unnoticed.
 #[test]
 fn a_memory_in_its_own_vault_is_refused() {
     let folder = Folder::new();
@@ -124,7 +124,12 @@ fn a_path_that_leads_nowhere_is_not_accepted() {
     let accept = ["vault", "memory", "accept", "store", "-i", "key.txt"];
     let words = [&accept[..], &["/nowhere"]].concat();
     folder.run(words).code(1).says("/nowhere: there is nothing");
-    let checked = folder.run(["vault", "check", "store", "-i", "key.txt"]).code(0);
+    let checked = folder
+        .run(["vault", "check", "store", "-i", "key.txt"])
+        .code(0);
     assert_eq!(checked.stderr(), "");
-    folder.run(accept).code(0);
+    for last in [&accept[..], &["vault", "memory", "forget", "store"]] {
+        let told = folder.run([last, &["--json"]].concat()).code(0).json();
+        assert_eq!(told, [serde_json::json!({ "vault": "store" })]);
+    }
 }

@@ -4,7 +4,7 @@
 use std::env;
 use std::ffi::OsStr;
 use std::fs::{DirBuilder, File};
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::DirBuilderExt;
@@ -49,8 +49,8 @@ pub fn default_memory_dir() -> Result<PathBuf> {
     Ok(state.join("warplock/vaults"))
 }
 
-/// Whether the memories in `dir`, which need not exist, lie in the folder `folder`: in a vault's store,
-/// whoever puts the store back could put back its memory, too, and in a mount it would disappear
+/// Whether the memories in `dir`, which need not exist, lie in the folder `folder`: in a vault's
+/// store, an old memory would be put back together with an old store, and in a mount it would disappear
 /// with the mount.
 ///
 /// # Errors
@@ -65,7 +65,9 @@ pub fn memory_lies_in(dir: &Path, folder: &Path) -> std::io::Result<bool> {
                 let missing = dir.strip_prefix(above).unwrap_or(Path::new(""));
                 return Ok(there.join(missing).starts_with(&folder));
             }
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            // Opening it says what is wrong with it.
+            Err(error)
+                if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {}
             Err(error) => return Err(error),
         }
     }
@@ -382,7 +384,8 @@ mod tests {
             let there = memory_lies_in(&dir.path().join(inside), &store);
             assert!(there.unwrap(), "{inside}");
         }
-        for outside in ["store2", "stor", "none/store"] {
+        fs::write(dir.path().join("file"), "").unwrap();
+        for outside in ["store2", "stor", "none/store", "file/memory"] {
             let there = memory_lies_in(&dir.path().join(outside), &store);
             assert!(!there.unwrap(), "{outside}");
         }

@@ -32,12 +32,12 @@ pub(super) fn place(options: &MemoryPlace, common: &Common) -> Result<Option<Pat
 pub(super) fn refuse_in(memory: Option<&Path>, folder: &Path, what: &str) -> Result<()> {
     let Some(memory) = memory else { return Ok(()) };
     match memory_lies_in(memory, folder) {
-        Ok(false) => Ok(()),
         Ok(true) => Err(Failure::usage(format_args!(
             "this machine's memory would be in {what}, {}; choose another place with --memory DIR",
             memory.display()
         ))),
-        Err(error) => Err(Failure::io("cannot find the memory", &error).about(memory.display())),
+        // What else is wrong with it is said where it is opened.
+        _ => Ok(()),
     }
 }
 
@@ -142,7 +142,7 @@ fn take(options: &MemoryAccept, common: &Common) -> Result<Exit> {
         .about(options.dir.display()));
     }
     common.note("accepted");
-    Ok(Exit::Done)
+    done(&options.dir, common)
 }
 
 fn forget(options: &MemoryForget, common: &Common) -> Result<Exit> {
@@ -154,6 +154,13 @@ fn forget(options: &MemoryForget, common: &Common) -> Result<Exit> {
             "warplock: {}: this machine remembered nothing of it",
             options.dir.display()
         ));
+    }
+    done(&options.dir, common)
+}
+
+fn done(dir: &Path, common: &Common) -> Result<Exit> {
+    if common.json {
+        common.emit(&json!({ "vault": dir.display().to_string() }))?;
     }
     Ok(Exit::Done)
 }

@@ -157,7 +157,7 @@ fn a_path_that_leads_nowhere_is_not_accepted() {
     }
 }
 
-/// What does not verify is nobody's state.
+/// What does not verify was never a state of the file.
 #[test]
 fn what_does_not_verify_is_not_accepted() {
     let world = World::new();
