@@ -45,6 +45,13 @@ pub(crate) fn open_memory<S: Storage>(
 ) -> Result<Memory> {
     let id = config.id();
     if let Some(wanted) = &options.id
+        && (wanted.len() != 32 || !wanted.bytes().all(|byte| byte.is_ascii_hexdigit()))
+    {
+        return Err(Error::Usage(format!(
+            "'{wanted}' is no vault's id: that has 32 hexadecimal digits; `warplock vault info` shows it"
+        )));
+    }
+    if let Some(wanted) = &options.id
         && !wanted.eq_ignore_ascii_case(id)
     {
         return Err(Error::altered(

@@ -123,7 +123,8 @@ fn make(options: &VaultInit, common: &Common) -> Result<Exit> {
     let master =
         init(dir, &settings, &options.name, &recipients).map_err(|error| undo(error.into()))?;
     // From the first moment on, no other can take its place.
-    memory::begin(dir, &master, memory, common).map_err(named)?;
+    memory::begin(dir, &master, memory, common)
+        .map_err(|failure| named(failure.advise("the vault was made, and its key opens it")))?;
     common.note(format_args!(
         "{}: a vault with {} and blocks of {} bytes",
         dir.display(),
