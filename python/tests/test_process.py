@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import multiprocessing
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -185,3 +186,24 @@ def test_sub_interpreters_are_refused_clearly():
     done = run(code)
     assert done.returncode == 0, done.stderr
     assert "ImportError" in done.stdout and "subinterpreters" in done.stdout.lower()
+
+
+def test_ctrl_c_ends_a_mount_without_a_word(tmp_path):
+    if not os.path.exists("/dev/fuse") or os.geteuid() != 0:
+        pytest.skip("no /dev/fuse, or not root")
+    store, point = tmp_path / "store", tmp_path / "point"
+    point.mkdir()
+    (tmp_path / "pass").write_text("open sesame\n")
+    passphrase = ["--passphrase-file", tmp_path / "pass"]
+    command = [sys.executable, "-m", "warplock", "vault"]
+    state = {**os.environ, "XDG_STATE_HOME": str(tmp_path / "state")}
+    subprocess.run([*command, "init", *passphrase, store], check=True, env=state)
+    mount = [*command, "mount", "-f", *passphrase, store, point]
+    with subprocess.Popen(mount, stderr=subprocess.PIPE, env=state) as served:
+        deadline = time.monotonic() + 60
+        while not os.path.ismount(point):
+            assert served.poll() is None and time.monotonic() < deadline, "it does not mount"
+            time.sleep(0.01)
+        served.send_signal(signal.SIGINT)
+        assert served.communicate(timeout=60)[1] == b""
+    assert served.returncode == 0

@@ -1,5 +1,6 @@
 """`python -m warplock`: the command line."""
 
+import signal
 import sys
 
 from warplock._native import main as _main
@@ -7,6 +8,9 @@ from warplock._native import main as _main
 
 def main() -> int:
     """Runs the command line with the arguments of this process."""
+    # Python's own handler would raise KeyboardInterrupt after a mount that Ctrl-C has ended as it should.
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
     return _main([sys.executable, "-m", "warplock"], ["warplock", *sys.argv[1:]])
 
 

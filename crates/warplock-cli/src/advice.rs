@@ -37,6 +37,24 @@ pub(crate) fn keyring(error: &warplock_keyring::Error) -> String {
     }
 }
 
+/// The same where a vault is opened: without identities, the passphrase is used in any case.
+pub(crate) fn vault_keyring(error: &warplock_keyring::Error) -> String {
+    use warplock_keyring::Error;
+    match error {
+        Error::NoMatch {
+            wanted,
+            had_identities: true,
+            ..
+        } if wanted
+            .iter()
+            .any(|kind| matches!(kind, StanzaKind::Scrypt { .. })) =>
+        {
+            ": leave out -i, or add --passphrase-file FILE".to_owned()
+        }
+        error => keyring(error),
+    }
+}
+
 /// Ends the container's sentence.
 pub(crate) fn container(error: &warplock_container::Error) -> &'static str {
     use warplock_container::Error;

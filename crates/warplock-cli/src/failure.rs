@@ -229,6 +229,14 @@ impl From<warplock::Error> for Failure {
 
 impl From<warplock_keyring::Error> for Failure {
     fn from(error: warplock_keyring::Error) -> Self {
+        let advice = advice::keyring(&error);
+        Failure::of_keyring(error, &advice)
+    }
+}
+
+impl Failure {
+    /// The failure for an error of the keyring, with what to do.
+    pub(crate) fn of_keyring(error: warplock_keyring::Error, advice: &str) -> Self {
         use warplock_keyring::{Error, ErrorKind};
         let code = match &error {
             Error::NoMatch { .. } => Some("no_key"),
@@ -238,7 +246,7 @@ impl From<warplock_keyring::Error> for Failure {
             Error::Io { .. } => Some("io"),
             _ => None,
         };
-        let sentence = format!("{error}{}", advice::keyring(&error));
+        let sentence = format!("{error}{advice}");
         let failure = match (&error, error.kind()) {
             // Nothing was tried.
             (

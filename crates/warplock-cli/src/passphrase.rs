@@ -98,7 +98,18 @@ fn variable(name: &str) -> Result<SecretString> {
         // The environment keeps its own copy until the process ends.
         Ok(value) => {
             let value = Zeroizing::new(value);
-            Ok(SecretString::from(Box::<str>::from(value.as_str())))
+            // As of a file: a line end cannot be typed.
+            match value
+                .split('\n')
+                .next()
+                .map(|line| line.trim_end_matches('\r'))
+            {
+                Some(line) if !line.is_empty() => Ok(SecretString::from(Box::<str>::from(line))),
+                _ => Err(Error::NoPassphrase {
+                    wanted: format!("passphrase in {name}"),
+                    why: "its first line is empty".to_owned(),
+                }),
+            }
         }
         Err(value) => {
             drop(Zeroizing::new(value.into_encoded_bytes()));

@@ -1,31 +1,39 @@
 //! The user's decisions about the machine's memory: to accept the vault as it is, or to remove the
 //! memory.
 
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 
 use rustix::io::Errno;
 
+use crate::check::Class;
 use crate::core::journal_id;
 use crate::error::{Error, Result};
 use crate::format::keys::Id;
 use crate::fs::{FileSystem, FileType, ROOT};
 use crate::memory::{self, Memory};
 use crate::store::storage::Storage;
+use crate::tree::node::Node;
 use crate::vault::Vault;
 
-/// Accepts the objects at `paths` in the vault as they are, whatever this machine remembers;
-/// without paths, all of them. The vault must have been opened with
-/// [`accept`](crate::Options::accept).
+/// Accepts the objects at `paths` in the vault, folders with all that is in them, as they are, whatever
+/// this machine remembers; without paths, all objects. The vault must have been opened with
+/// [`accept`](crate::Options::accept). Without paths, returns how many findings of a check are left:
+/// what cannot be read or does not verify is not accepted.
 ///
 /// # Errors
 /// If the store or the memory fails, or a path leads nowhere and never did.
-pub fn accept<S: Storage>(vault: &Vault<S>, paths: &[PathBuf]) -> Result<()> {
+pub fn accept<S: Storage>(vault: &Vault<S>, paths: &[PathBuf]) -> Result<usize> {
     let memory = &vault.core.memory;
     memory.accept(true);
     let accepted = match paths {
-        [] => crate::check(vault, quick(), &mut |_| {}).map(drop),
-        paths => paths.iter().try_for_each(|path| accept_path(vault, path)),
+        [] => crate::check(vault, quick(), &mut |_| {}).map(|report| {
+            let left = |class| matches!(class, Class::Altered | Class::Unread);
+            report.findings.iter().filter(|it| left(it.class)).count()
+        }),
+        paths => (paths.iter().try_for_each(|path| accept_path(vault, path))).map(|()| 0),
     };
     memory.accept(false);
     accepted
@@ -39,36 +47,88 @@ fn quick() -> crate::CheckOptions {
 }
 
 fn accept_path<S: Storage>(vault: &Vault<S>, path: &Path) -> Result<()> {
-    let mut parent = ROOT;
-    let mut names = path.components().filter_map(|part| match part {
-        Component::Normal(name) => Some(name),
-        _ => None,
-    });
-    let Some(mut name) = names.next() else {
-        return Ok(());
+    let refused = |errno, why: &str| Error::Path {
+        path: path.display().to_string(),
+        errno,
+        why: Some(why.to_owned()),
     };
-    loop {
-        let next = names.next();
-        let found = match vault.enter(&vault.spot(parent, name)?) {
-            // It is remembered as removed.
-            Err(Error::Errno(Errno::NOENT)) if next.is_none() => {
-                return vault.accept_missing(parent, name);
+    let mut parent = ROOT;
+    let mut names = path
+        .components()
+        .filter(|part| !matches!(part, Component::RootDir | Component::CurDir));
+    let mut next = names.next();
+    while let Some(part) = next {
+        let Component::Normal(name) = part else {
+            return Err(refused(
+                Errno::INVAL,
+                "name it from the topmost folder of the vault on",
+            ));
+        };
+        next = names.next();
+        let spot = vault.spot(parent, name)?;
+        let stood = vault.remembers(&spot)?;
+        let node = match vault.enter(&spot) {
+            Err(Error::Errno(Errno::NOENT)) => {
+                // It is remembered as removed.
+                let accepted = next.is_none() && (vault.accept_missing(parent, name)? || stood);
+                return match accepted {
+                    true => Ok(()),
+                    false => Err(refused(
+                        Errno::NOENT,
+                        "there is nothing, and this machine knows of nothing that was there",
+                    )),
+                };
             }
-            found => found?,
+            found => found?.0,
         };
-        let (node, _) = found;
+        accept_object(vault, &node)?;
         match (node.kind, next) {
-            (FileType::Directory, _) => drop(vault.folder(&node)?),
-            (FileType::RegularFile, None) => drop(vault.content(&node)?),
-            (FileType::Symlink, None) => drop(vault.read_target(&node)?),
-            _ => return Err(Errno::NOTDIR.into()),
+            (FileType::Directory, _) => parent = node.number,
+            (_, None) => {
+                vault.forget(node.number, 1);
+                return Ok(());
+            }
+            (_, Some(_)) => return Err(refused(Errno::NOTDIR, "a part of it is no folder")),
         }
-        let Some(next) = next else {
-            vault.forget(node.number, 1);
-            return Ok(());
-        };
-        (parent, name) = (node.number, next);
     }
+    accept_below(vault, parent)
+}
+
+fn accept_object<S: Storage>(vault: &Vault<S>, node: &Arc<Node<S>>) -> Result<()> {
+    match node.kind {
+        FileType::Directory => drop(vault.folder(node)?),
+        FileType::RegularFile => drop(vault.content(node)?),
+        _ => drop(vault.read_target(node)?),
+    }
+    Ok(())
+}
+
+/// Accepts all that is in a folder, and that nothing else is.
+fn accept_below<S: Storage>(vault: &Vault<S>, top: u64) -> Result<()> {
+    let mut waiting = vec![top];
+    while let Some(number) = waiting.pop() {
+        let node = vault.node(number)?;
+        let folder = vault.folder(&node)?;
+        let mut present = HashSet::new();
+        for entry in vault.core.storage.list(folder.dir())? {
+            // What has no name in the vault is not shown, and `check` tells of it.
+            let Ok(Some((name, place))) = vault.plain_name(&folder, &entry.name) else {
+                continue;
+            };
+            present.insert(place);
+            let (child, _) = vault.enter(&vault.spot(number, &name)?)?;
+            accept_object(vault, &child)?;
+            match child.kind {
+                FileType::Directory => waiting.push(child.number),
+                _ => vault.forget(child.number, 1),
+            }
+        }
+        for (_, _, accepted) in vault.missing(&node, &folder, &present)? {
+            accepted?;
+        }
+        vault.forget(number, 1);
+    }
+    Ok(())
 }
 
 /// Facts about this machine's memory of a vault.

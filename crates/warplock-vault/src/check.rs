@@ -252,6 +252,7 @@ impl<S: Storage> Check<'_, S> {
                     false => Remedy::Lose(entry),
                 },
             ),
+            Own::Claim => (interrupted, Class::Crash, Remedy::Remove(entry)),
             Own::Leftover => (interrupted, self.crash(), Remedy::Remove(entry)),
             Own::Symlink => (interrupted, self.crash(), Remedy::Lose(entry)),
             Own::Foreign => {

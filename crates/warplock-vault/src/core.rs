@@ -130,15 +130,7 @@ impl<S: Storage> Core<S> {
         write: bool,
         what: impl FnOnce() -> Subject,
     ) -> Result<S::File> {
-        self.storage.open(dir, name, write).map_err(|error| {
-            if !is_missing(&error)
-                && let Ok(found) = self.storage.attributes(At::Name(dir, name))
-                && FileType::from_raw_mode(found.mode) != FileType::RegularFile
-            {
-                return not_ours(what(), "regular file");
-            }
-            error.into()
-        })
+        open_own_file(&self.storage, dir, name, write, what)
     }
 
     /// The folder of journals.
@@ -153,6 +145,25 @@ impl<S: Storage> Core<S> {
 fn seconds(time: SystemTime) -> u64 {
     let since = time.duration_since(SystemTime::UNIX_EPOCH);
     since.map_or(0, |since| since.as_secs())
+}
+
+/// [`Core::open_own`], before there is a core.
+pub(crate) fn open_own_file<S: Storage>(
+    storage: &S,
+    dir: &S::Dir,
+    name: &OsStr,
+    write: bool,
+    what: impl FnOnce() -> Subject,
+) -> Result<S::File> {
+    storage.open(dir, name, write).map_err(|error| {
+        if !is_missing(&error)
+            && let Ok(found) = storage.attributes(At::Name(dir, name))
+            && FileType::from_raw_mode(found.mode) != FileType::RegularFile
+        {
+            return not_ours(what(), "regular file");
+        }
+        error.into()
+    })
 }
 
 /// Opens one of the vault's internal folders in the topmost one; `None` if it does not exist.
@@ -174,7 +185,7 @@ pub(crate) fn open_own_dir<S: Storage>(
     }
 }
 
-fn not_ours(what: Subject, kind: &str) -> Error {
+pub(crate) fn not_ours(what: Subject, kind: &str) -> Error {
     Error::altered(
         what,
         format!("what stands there is no {kind}; remove it, or restore it from a backup"),

@@ -73,7 +73,7 @@ pub use format::config::{
     BLOCK_SIZES, CONFIG, Info, Settings, Unlocked, add_key, export_key, info, init, init_on,
     recover, remove_altered_keys, remove_key, replace_key, unlock,
 };
-pub use memory::{default_memory_dir, known_vaults};
+pub use memory::{default_memory_dir, known_vaults, memory_lies_in};
 pub use store::descriptors::{raise_descriptor_limit, raise_inherited_limits};
 pub use store::harden::harden;
 pub use store::posix::Posix;

@@ -45,6 +45,13 @@ pub(crate) fn open_memory<S: Storage>(
 ) -> Result<Memory> {
     let id = config.id();
     if let Some(wanted) = &options.id
+        && (wanted.len() != 32 || !wanted.bytes().all(|byte| byte.is_ascii_hexdigit()))
+    {
+        return Err(Error::Usage(format!(
+            "'{wanted}' is no vault's id: that has 32 hexadecimal digits; `warplock vault info` shows it"
+        )));
+    }
+    if let Some(wanted) = &options.id
         && !wanted.eq_ignore_ascii_case(id)
     {
         return Err(Error::altered(
@@ -251,16 +258,23 @@ impl<S: Storage> Vault<S> {
     }
 
     /// Of a missing long name, only its form in the store is known: the entry of that name is
-    /// remembered as removed.
-    pub(crate) fn accept_missing(&self, parent: fs::Node, stored: &OsStr) -> Result<()> {
+    /// remembered as removed. Whether there was one.
+    pub(crate) fn accept_missing(&self, parent: fs::Node, stored: &OsStr) -> Result<bool> {
         let node = self.node(parent)?;
         let folder = self.folder(&node)?;
-        for (place, known) in self.core.memory.entries(&folder.id)? {
-            if known == stored {
+        let mut known = false;
+        for (place, name) in self.core.memory.entries(&folder.id)? {
+            if name == stored {
                 self.judge_missing(&node, &folder, place, stored)?;
+                known = true;
             }
         }
-        Ok(())
+        Ok(known)
+    }
+
+    /// Whether anything is known to stand at a spot, or to have stood there.
+    pub(crate) fn remembers(&self, spot: &Spot<S>) -> Result<bool> {
+        self.core.memory.remembers(&self.key_of(spot))
     }
 
     /// Tells of what is missing in a listing.

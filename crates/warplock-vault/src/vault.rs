@@ -18,13 +18,14 @@ use crate::format::keys::VaultKeys;
 use crate::format::layout::Layout;
 use crate::format::names::ROOT_PLACE;
 use crate::fs::{FileType, ROOT};
+use crate::memory::memory_lies_in;
 use crate::pool::Pool;
 use crate::remember::open_memory;
 use crate::store::descriptors::Budget;
 use crate::store::posix::Posix;
 use crate::store::storage::{At, Storage, cannot_change};
 use crate::store::store_lock::{Lock, lock_store};
-use crate::tree::folder::{Folder, Record};
+use crate::tree::folder::{Folder, RECORD, Record};
 use crate::tree::listings::Listings;
 use crate::tree::node::{Name, Node, Table};
 use crate::tree::owners::Ids;
@@ -97,13 +98,24 @@ impl Vault<Posix> {
         if let Some(lock) = lock.as_ref().filter(|_| write) {
             lock.note_open();
         }
-        let store = store.granting(write).holding(lock);
-        let store = if write { store.probed()? } else { store };
-        // By which the memory tells it from others.
-        let path = path.canonicalize().map_err(|source| Error::Store {
+        let failed = |source| Error::Store {
             what: "cannot open the store".into(),
             source,
-        })?;
+        };
+        // By which the memory tells it from others.
+        let path = path.canonicalize().map_err(failed)?;
+        if let Some(dir) = &options.memory
+            && memory_lies_in(dir, &path)
+                .map_err(|error| Error::memory(dir, "cannot be found", error))?
+        {
+            return Err(Error::Usage(format!(
+                "this machine's memory would be in the vault's store, {}, and go back together with it; \
+                 choose another place with --memory DIR",
+                dir.display()
+            )));
+        }
+        let store = store.granting(write).holding(lock);
+        let store = if write { store.probed()? } else { store };
         let tidy = options.tidy;
         let vault = Self::open_at(store, master, options, Some(&path))?;
         if let Some(sentence) = vault.core.storage.lacks.sentence() {
@@ -188,9 +200,13 @@ impl<S: Storage> Vault<S> {
         let memory = open_memory(&storage, &config, &keys, &options, read_only, path)?;
         let journals = match found {
             None if !read_only => {
-                storage.make_dir(&root, name, 0o700)?;
-                storage.sync_dir(&root)?;
-                Some(storage.open_dir(&root, name)?)
+                let failed = |source| Error::Store {
+                    what: format!("cannot make {JOURNALS}"),
+                    source,
+                };
+                storage.make_dir(&root, name, 0o700).map_err(failed)?;
+                storage.sync_dir(&root).map_err(failed)?;
+                Some(storage.open_dir(&root, name).map_err(failed)?)
             }
             found => found,
         };
@@ -208,7 +224,15 @@ impl<S: Storage> Vault<S> {
             hearers,
             storage,
         };
-        let record = core.read_folder_record(&root, || "the topmost folder".into())?;
+        let record = core
+            .read_folder_record(&root, || "the topmost folder".into())
+            .map_err(|error| match error {
+                Error::Errno(errno) => Error::Store {
+                    what: format!("cannot read {RECORD}"),
+                    source: errno.into(),
+                },
+                error => error,
+            })?;
         if !record.places.contains(&ROOT_PLACE) {
             return Err(Error::altered(
                 "the topmost folder",

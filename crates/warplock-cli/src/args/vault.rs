@@ -132,7 +132,7 @@ pub(crate) struct MemoryAccept {
     /// The vault, which must not be mounted.
     #[arg(value_hint = ValueHint::DirPath)]
     pub(crate) dir: PathBuf,
-    /// Paths in the vault; without any, all of it.
+    /// Paths in the vault, folders with all that is in them; without any, all of the vault.
     #[arg(value_name = "PATH")]
     pub(crate) paths: Vec<PathBuf>,
     #[command(flatten)]

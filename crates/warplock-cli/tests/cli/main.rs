@@ -34,5 +34,6 @@ mod robust;
 mod secrets;
 mod vault;
 mod vault_keys;
+mod vault_places;
 mod vault_system;
 mod written;

@@ -191,3 +191,28 @@ fn without_a_key_the_message_names_the_key_that_is_missing() {
     }
     assert!(!folder.path("out").exists());
 }
+
+/// Secrets of clusters often end in a line feed, which no terminal and no file gives.
+#[test]
+fn a_variable_is_its_first_line() {
+    let folder = Folder::new();
+    folder.write("a", "text");
+    folder.write("pass", "open sesame\n");
+    for value in ["open sesame\n", "open sesame\r\n", "open sesame\nand more"] {
+        run(
+            &folder,
+            &[(PASSPHRASE, value)],
+            &["encrypt", "-p", "a", "--force"],
+        )
+        .code(0);
+        let decrypt = ["decrypt", "--passphrase-file", "pass", "-o", "-", "a.wl"];
+        assert_eq!(run(&folder, &[], &decrypt).code(0).stdout(), b"text");
+    }
+    run(
+        &folder,
+        &[(PASSPHRASE, "\n")],
+        &["encrypt", "-p", "a", "--force"],
+    )
+    .code(1)
+    .says("its first line is empty");
+}

@@ -23,6 +23,8 @@ pub(super) enum Own {
     /// What an interrupted change of keys left, and whether it is empty. The vault need not have been
     /// open then.
     Keys { empty: bool },
+    /// What a session left that was interrupted before it made the vault look open.
+    Claim,
     /// What another interrupted operation left. It holds nothing, as its content proves.
     Leftover,
     /// A symlink that was being written again.
@@ -60,7 +62,7 @@ impl<S: Storage> Core<S> {
             let found = self.storage.attributes(At::Name(folder.dir(), &entry.name));
             return Ok(match found?.size > CLAIM_LEN as u64 {
                 true => Own::Other,
-                false if is_claim(name, NEW) => Own::Leftover,
+                false if is_claim(name, NEW) => Own::Claim,
                 false => Own::Kept,
             });
         }

@@ -21,6 +21,7 @@ use crate::store::locks::lock_config;
 use crate::store::posix::Posix;
 use crate::store::storage::{At, Storage};
 use crate::store::store_lock::{LOCK, lock_store};
+use crate::tree::folder::{RECORD, RECORD_NEW};
 pub use recovery::{export_key, recover};
 pub(crate) use text::START;
 use text::{File, MAX_LEN};
@@ -313,8 +314,14 @@ pub fn init_on<S: Storage>(
     };
     config.add_key(&master, key_name, recipients)?;
     config.sign_keys(&master);
-    crate::tree::folder::write_root_record(storage, &root, &master)?;
-    config.write(storage, &root, None)?;
+    let written = crate::tree::folder::write_root_record(storage, &root, &master)
+        .and_then(|()| config.write(storage, &root, None));
+    written.inspect_err(|_| {
+        // So that it can be tried again. Without the settings, nothing needs the record.
+        for name in [RECORD, RECORD_NEW] {
+            let _ = storage.unlink(&root, OsStr::new(name));
+        }
+    })?;
     Ok(master)
 }
 

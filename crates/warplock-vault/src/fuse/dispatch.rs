@@ -16,7 +16,7 @@ use rustix::fs::{OFlags, XattrFlags};
 use super::adapter::{Adapter, room};
 use super::convert::{attributes, errno, set_time};
 use super::request::{MAX_REQUEST, access, caller, empty, with_buffer, xattr};
-use crate::fs::{Attributes, Changes, Errno, FileSystem};
+use crate::fs::{Attributes, Changes, Errno, FileSystem, SetTime};
 
 /// Requests that the kernel may have under way by itself: read-ahead and write-back.
 const MAX_BACKGROUND: u16 = 64;
@@ -106,6 +106,11 @@ impl<F: FileSystem> Filesystem for Adapter<F> {
             // may, others may not.
             drop_privileges: size.is_some() && request.uid() != 0,
         };
+        match changes.modified {
+            Some(SetTime::To(modified)) => self.writers.note_times(node.0, (modified, ctime)),
+            _ if size.is_some() => self.writers.note_sent(node.0, false),
+            _ => {}
+        }
         self.attr(self.fs.change(node.0, file.as_deref(), &changes), reply);
     }
 
@@ -277,6 +282,8 @@ impl<F: FileSystem> Filesystem for Adapter<F> {
     ) {
         self.activity.touch();
         let drop_privileges = flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
+        let kept = flags.contains(WriteFlags::FUSE_WRITE_CACHE);
+        self.writers.note_sent(node.0, kept);
         let write = |file: &F::File| {
             let shown = drop_privileges && self.has_privileges(node.0, file)?;
             self.fs.write(file, offset, data, drop_privileges)?;
@@ -292,7 +299,7 @@ impl<F: FileSystem> Filesystem for Adapter<F> {
         match written {
             Ok(()) => reply.written(data.len() as u32),
             Err(error) => {
-                if error == Errno::NOSPC && flags.contains(WriteFlags::FUSE_WRITE_CACHE) {
+                if error == Errno::NOSPC && kept {
                     self.writers.note_full(node.0, room(&*self.fs));
                 }
                 reply.error(errno(error));
@@ -315,9 +322,19 @@ impl<F: FileSystem> Filesystem for Adapter<F> {
         reply: ReplyEmpty,
     ) {
         if let Some(file) = self.files.remove(file.0) {
+            let write = access(flags.0).write;
+            if write && let Some((modified, changed)) = self.writers.take_times(node.0) {
+                let times = Changes {
+                    modified: Some(SetTime::To(modified)),
+                    changed,
+                    ..Changes::default()
+                };
+                // Without it, the time is that at which the pages came. The content is right.
+                let _ = self.fs.change(node.0, Some(&file), &times);
+            }
             self.fs.release(&file);
             self.activity.closed();
-            if access(flags.0).write {
+            if write {
                 self.writers.remove(node.0);
             }
         }

@@ -5,7 +5,7 @@ use std::collections::hash_map::Entry;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use fuser::{INodeNo, Notifier};
 
@@ -25,7 +25,14 @@ struct Open {
     full: Option<u64>,
     /// Until then there is room for all that a program can write.
     roomy: Option<Instant>,
+    /// When it was changed, as the kernel said last.
+    changed: Option<Times>,
+    /// Whether the kernel sent pages after it had said that.
+    sent: bool,
 }
+
+/// When a file's content changed, and when anything of it did.
+pub(super) type Times = (SystemTime, Option<SystemTime>);
 
 /// The files that are open for writing.
 ///
@@ -35,6 +42,10 @@ struct Open {
 /// What it keeps it accepts without asking whether there is room. But before each write it wants to
 /// know the file's attributes, if those it has are not valid, and if it gets an error instead, the
 /// write fails with it.
+///
+/// It also keeps when a file was changed, and says so when it sends its pages, but before it sends them if
+/// the file is renamed, linked or given an attribute, and not again unless its clock has moved on. The
+/// time at which pages arrive is then too late: the next mount would show another one.
 #[derive(Debug, Default)]
 pub(super) struct Writers {
     open: Mutex<HashMap<Node, Open>>,
@@ -65,6 +76,34 @@ impl Writers {
             if open.get().count == 0 {
                 open.remove();
             }
+        }
+    }
+
+    /// The kernel says when a file was changed.
+    pub(super) fn note_times(&self, node: Node, changed: Times) {
+        if let Some(open) = self.lock().get_mut(&node) {
+            (open.changed, open.sent) = (Some(changed), false);
+        }
+    }
+
+    /// Something of a file is written: pages that the kernel kept, or what it does not keep.
+    pub(super) fn note_sent(&self, node: Node, kept: bool) {
+        if let Some(open) = self.lock().get_mut(&node) {
+            match kept {
+                true => open.sent = true,
+                false => open.changed = None,
+            }
+        }
+    }
+
+    /// When a file was changed whose pages came after the kernel had said that. Where all pages have
+    /// come, it is right.
+    pub(super) fn take_times(&self, node: Node) -> Option<Times> {
+        let mut open = self.lock();
+        let open = open.get_mut(&node)?;
+        match std::mem::take(&mut open.sent) {
+            true => open.changed,
+            false => None,
         }
     }
 

@@ -3,16 +3,17 @@
 //! that knows fewer. Other machines continue above that number: a removal leaves no other trace of
 //! it.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 
+use rustix::io::Errno;
 use warplock::Key;
 
-use crate::core::is_missing;
+use crate::core::{is_missing, not_ours, open_own_file};
 use crate::error::{Error, Result};
 use crate::format::keys::Engines;
 use crate::format::layout::OVERHEAD;
-use crate::fs::RenameFlags;
-use crate::store::storage::Storage;
+use crate::fs::{FileType, RenameFlags};
+use crate::store::storage::{At, Storage};
 
 /// What the file's name begins with; the machine's number follows in 16 hexadecimal digits.
 const PREFIX: &str = "warplock.machine.";
@@ -53,8 +54,9 @@ pub(crate) fn read<S: Storage>(
     machine: u64,
 ) -> Result<Option<Claim>> {
     let (root, name) = (storage.root()?, name(machine));
-    let file = match storage.open(&root, &name, false) {
-        Err(error) if is_missing(&error) => return Ok(None),
+    let what = || name.to_string_lossy().into();
+    let file = match open_own_file(storage, &root, &name, false, what) {
+        Err(Error::Errno(Errno::NOENT)) => return Ok(None),
         other => other?,
     };
     let mut sealed = [0; MAX_LEN + 1];
@@ -105,13 +107,35 @@ pub(crate) fn write<S: Storage>(
     let sealed = engines.seal(key, AAD, &plain)?;
     let mut new = name.clone();
     new.push(NEW);
+    let shown = name.to_string_lossy();
+    let failed = |source| Error::Store {
+        what: format!("cannot write {shown}"),
+        source,
+    };
     match storage.unlink(&root, &new) {
-        Err(error) if !is_missing(&error) => return Err(error.into()),
+        Err(error) if !is_missing(&error) => {
+            return Err(match is_folder(storage, &root, &new) {
+                true => not_ours(format!("{shown}{NEW}").into(), "regular file"),
+                false => failed(error),
+            });
+        }
         _ => {}
     }
-    let file = storage.create(&root, &new, 0o600)?;
-    storage.write_at(&file, &sealed, 0)?;
-    storage.sync(&file, true)?;
-    storage.rename((&root, &new), (&root, &name), RenameFlags::empty())?;
-    Ok(storage.sync_dir(&root)?)
+    let written = (|| {
+        let file = storage.create(&root, &new, 0o600)?;
+        storage.write_at(&file, &sealed, 0)?;
+        storage.sync(&file, true)?;
+        storage.rename((&root, &new), (&root, &name), RenameFlags::empty())?;
+        storage.sync_dir(&root)
+    })();
+    written.map_err(|error| {
+        // In a vault that is not open, it would look as if it had been put there.
+        let _ = storage.unlink(&root, &new);
+        failed(error)
+    })
+}
+
+fn is_folder<S: Storage>(storage: &S, root: &S::Dir, name: &OsStr) -> bool {
+    let found = storage.attributes(At::Name(root, name));
+    found.is_ok_and(|found| FileType::from_raw_mode(found.mode) == FileType::Directory)
 }

@@ -274,6 +274,11 @@ impl Memory {
         Ok(occupant.is_some_and(|it| it.kind.is_some()))
     }
 
+    /// Whether anything is known to stand at a spot, or to have stood there.
+    pub(crate) fn remembers(&self, spot: &Spot) -> Result<bool> {
+        Ok(self.place_in(&lock(&self.pending), spot)?.is_some())
+    }
+
     /// The id of what is known to stand at a spot.
     pub(crate) fn occupant_id(&self, spot: &Spot) -> Result<Option<Id>> {
         let occupant = self.place_in(&lock(&self.pending), spot)?;

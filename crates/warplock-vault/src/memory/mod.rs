@@ -20,6 +20,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use rustix::io::Errno;
 use warplock::Key;
 use zeroize::Zeroizing;
 
@@ -27,7 +28,7 @@ pub(crate) use claim::{MAX_LEN as CLAIM_LEN, NEW, is_claim};
 use clock::Clock;
 pub(crate) use clock::{Stamp, Vector, Version};
 pub(crate) use path::{Binding, bind, bound, remove, unbind};
-pub use path::{default_memory_dir, known_vaults};
+pub use path::{default_memory_dir, known_vaults, memory_lies_in};
 use pending::Pending;
 use record::Meta;
 pub(crate) use record::Spot;
@@ -51,7 +52,7 @@ pub(crate) struct Memory {
     /// The first number of this session.
     first: u64,
     writes: bool,
-    /// The highest number of which the store was told.
+    /// The highest number of which the store was told; 0 if it was not.
     told: AtomicU64,
     crashes: Vec<Crash>,
     /// Whether all that these left is noted, so that they excuse nothing any more.
@@ -253,7 +254,12 @@ impl Memory {
             self.begin()?;
             let written = self.tell(storage, seal);
             lock(&self.pending).untouched = written.is_ok();
-            written?;
+            match written {
+                // The vault must open on a full disk, too: things are removed through it. Then it is
+                // told when the vault is closed.
+                Err(error) if matches!(error.errno(), Errno::NOSPC | Errno::DQUOT) => {}
+                other => other?,
+            }
         }
         Ok(older)
     }
@@ -279,9 +285,10 @@ impl Memory {
         Ok(())
     }
 
-    /// Tells the store if a session gave out more numbers than it told when it began.
+    /// Tells the store if a session could not when it began, or gave out more numbers than it told then.
     pub(crate) fn tell_again<S: Storage>(&self, storage: &S, seal: (&Engines, &Key)) -> Result<()> {
-        match self.writes && self.clock.last() > self.told.load(Ordering::Relaxed) {
+        let told = self.told.load(Ordering::Relaxed);
+        match self.writes && (told == 0 || self.clock.last() > told) {
             true => self.tell(storage, seal),
             false => Ok(()),
         }

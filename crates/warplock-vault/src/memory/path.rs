@@ -4,7 +4,7 @@
 use std::env;
 use std::ffi::OsStr;
 use std::fs::{DirBuilder, File};
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::DirBuilderExt;
@@ -47,6 +47,31 @@ pub fn default_memory_dir() -> Result<PathBuf> {
             )
         })?;
     Ok(state.join("warplock/vaults"))
+}
+
+/// Whether the memories in `dir`, which need not exist, lie in the folder `folder`: in a vault's
+/// store, an old memory would be put back together with an old store, and in a mount it would disappear
+/// with the mount.
+///
+/// # Errors
+/// The system's, if a folder cannot be looked at.
+pub fn memory_lies_in(dir: &Path, folder: &Path) -> std::io::Result<bool> {
+    let folder = folder.canonicalize()?;
+    let dir = std::path::absolute(dir)?;
+    // What does not exist is made below what does.
+    for above in dir.ancestors() {
+        match above.canonicalize() {
+            Ok(there) => {
+                let missing = dir.strip_prefix(above).unwrap_or(Path::new(""));
+                return Ok(there.join(missing).starts_with(&folder));
+            }
+            // Opening it says what is wrong with it.
+            Err(error)
+                if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(false)
 }
 
 /// An open folder, for its owner alone.
@@ -191,13 +216,14 @@ pub(crate) fn bound(dir: &Path, store: &Path) -> Result<Option<Binding>> {
         return Ok(None);
     };
     let path = folder.path.join(&name);
-    let mut text = String::new();
+    let mut text = Vec::new();
     file.take(MAX_BINDING)
-        .read_to_string(&mut text)
+        .read_to_end(&mut text)
         .map_err(|error| Error::memory(&path, "cannot be read", error))?;
-    let mut lines = text.lines();
+    // The path after these is bytes, as the system's paths are.
+    let mut lines = text.splitn(3, |byte| *byte == b'\n').map(str::from_utf8);
     match (lines.next(), lines.next()) {
-        (Some(id), Some(fingerprint)) => Ok(Some(Binding {
+        (Some(Ok(id)), Some(Ok(fingerprint))) => Ok(Some(Binding {
             id: id.into(),
             fingerprint: fingerprint.into(),
         })),
@@ -326,5 +352,42 @@ mod tests {
         assert_eq!(known_vaults(&dir).unwrap(), [here]);
         assert!(unbind(&dir, here).unwrap());
         assert_eq!(bound(&dir, here).unwrap(), None);
+    }
+
+    #[test]
+    fn paths_need_not_be_text() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Path::new(OsStr::from_bytes(b"/a/st\xf6re\n"));
+        let binding = Binding {
+            id: "aa".into(),
+            fingerprint: "bb".into(),
+        };
+        bind(dir.path(), store, &binding).unwrap();
+        assert_eq!(bound(dir.path(), store).unwrap(), Some(binding));
+        assert_eq!(known_vaults(dir.path()).unwrap(), [store]);
+    }
+
+    #[test]
+    fn a_memory_may_not_lie_in_its_vault() {
+        let dir = tempfile::tempdir().unwrap();
+        let (store, beside) = (dir.path().join("store"), dir.path().join("store2"));
+        fs::create_dir(&store).unwrap();
+        fs::create_dir(&beside).unwrap();
+        symlink(&store, dir.path().join("link")).unwrap();
+        for inside in [
+            "store",
+            "store/a/b",
+            "link/a",
+            "store2/../store/a",
+            "store/a/../../b",
+        ] {
+            let there = memory_lies_in(&dir.path().join(inside), &store);
+            assert!(there.unwrap(), "{inside}");
+        }
+        fs::write(dir.path().join("file"), "").unwrap();
+        for outside in ["store2", "stor", "none/store", "file/memory"] {
+            let there = memory_lies_in(&dir.path().join(outside), &store);
+            assert!(!there.unwrap(), "{outside}");
+        }
     }
 }

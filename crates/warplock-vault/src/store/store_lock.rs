@@ -141,6 +141,7 @@ fn open_lock(store: &Posix, write: bool) -> Result<Option<OwnedFd>> {
     let lock = match opened {
         Ok(lock) => lock,
         Err(_) if !write => return Ok(None),
+        Err(Errno::LOOP | Errno::ISDIR | Errno::NXIO) => return Err(not_a_lock()),
         Err(source) => {
             return Err(Error::Store {
                 what: format!(
@@ -155,10 +156,7 @@ fn open_lock(store: &Posix, write: bool) -> Result<Option<OwnedFd>> {
     // Nothing else shall be written to.
     let is_file = FileType::from_raw_mode(found.st_mode) == FileType::RegularFile;
     if !is_file || found.st_nlink > 1 || ![0, CLOSED.len() as i64].contains(&found.st_size) {
-        return Err(Error::Config {
-            what: LOCK.to_owned(),
-            why: "this is not what a vault makes there; remove it".to_owned(),
-        });
+        return Err(not_a_lock());
     }
     // It may have come with a copy of the store. What is not ours to change stays as it is.
     if found.st_mode & 0o077 != 0 {
@@ -174,6 +172,10 @@ fn open_lock(store: &Posix, write: bool) -> Result<Option<OwnedFd>> {
         );
     }
     Ok(Some(lock))
+}
+
+fn not_a_lock() -> Error {
+    Error::altered(LOCK, "this is not what a vault makes there; remove it")
 }
 
 /// Whether the file system below has no locks.

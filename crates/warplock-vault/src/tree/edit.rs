@@ -458,10 +458,14 @@ impl<S: Storage> Vault<S> {
         }
         self.with_victim(spot, found, |victim| {
             let stamp = self.core.memory.next_stamp()?;
-            let gone = self.set_aside(spot, &victim.node)?;
+            let gone = match self.set_aside(spot, &victim.node) {
+                // One from a lower layer of overlayfs cannot be renamed, only removed.
+                Err(error) if error.errno() == Errno::XDEV => spot.name.stored.clone(),
+                gone => gone?.into(),
+            };
             self.unnamed(spot, victim, None, stamp);
             self.drop_beside(spot);
-            let purged = self.core.purge(spot.folder.dir(), OsStr::new(&gone));
+            let purged = self.core.purge(spot.folder.dir(), &gone);
             self.core.tidied(purged)
         })
     }

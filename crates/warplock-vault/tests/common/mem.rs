@@ -39,6 +39,7 @@ impl Mem {
             fault: None,
             full: false,
             no_exchange: false,
+            fixed_folders: false,
             fixed_owners: false,
             longest_read: 0,
             refused: HashMap::new(),
@@ -147,6 +148,9 @@ impl Storage for Mem {
     fn unlink(&self, dir: &u64, name: &OsStr) -> Result<()> {
         let mut disk = self.disk();
         let inode = disk.find(*dir, name)?;
+        if FileType::from_raw_mode(disk.objects[&inode].mode) == FileType::Directory {
+            return Err(Errno::ISDIR.into());
+        }
         disk.change(Op::Unlink {
             dir: *dir,
             name: name.into(),
@@ -176,6 +180,11 @@ impl Storage for Mem {
             }
             Err(_) if exchange => return other.map(drop),
             _ if exchange && disk.no_exchange => return Err(Errno::INVAL.into()),
+            _ if disk.fixed_folders
+                && FileType::from_raw_mode(disk.objects[&moved].mode) == FileType::Directory =>
+            {
+                return Err(Errno::XDEV.into());
+            }
             _ => {}
         }
         disk.change(Op::Rename {

@@ -99,3 +99,31 @@ fn an_exchange_fails_at_every_point() {
         }
     }
 }
+
+/// In the lower layers of overlayfs.
+#[test]
+fn folders_that_cannot_be_renamed_can_be_removed() {
+    let (mem, key) = new_vault(&Settings::default());
+    let vault = open(mem.clone(), &key);
+    fill(&vault, "/inner");
+    mem.disk().fixed_folders = true;
+    let [one, two] = NAMES.map(|name| (ROOT, OsStr::new(name)));
+    let other = (ROOT, OsStr::new("other"));
+    let refused = vault.rename(one, other, RenameFlags::empty());
+    assert_eq!(refused, Err(Errno::XDEV));
+    assert_eq!(vault.rmdir(two.0, two.1), Err(Errno::NOTEMPTY));
+    let folder = vault.node("two").unwrap().node;
+    vault.unlink(folder, OsStr::new("inner")).unwrap();
+    // Neither is the empty one replaced.
+    let refused = vault.rename(one, two, RenameFlags::empty());
+    assert_eq!(refused, Err(Errno::XDEV));
+    assert!(vault.node("two").is_ok());
+    vault.rmdir(two.0, two.1).unwrap();
+    assert_eq!(vault.node("two").err(), Some(Errno::NOENT));
+    vault.unmounted();
+    drop(vault);
+    let vault = open(mem, &key);
+    assert_eq!(vault.get("one/inner").unwrap(), b"one");
+    let report = check(&vault, CheckOptions::default(), &mut |_| {}).unwrap();
+    assert_eq!(report.findings, []);
+}

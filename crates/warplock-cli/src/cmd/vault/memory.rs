@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use serde_json::json;
 use warplock_keyring::MasterKey;
-use warplock_vault::{Options, Vault, accept, default_memory_dir, forget_memory, memory_info};
+use warplock_vault::{
+    Options, Vault, accept, default_memory_dir, forget_memory, memory_info, memory_lies_in,
+};
 
 use super::{in_use, master_key};
 use crate::args::{Common, MemoryAccept, MemoryForget, MemoryInfo, MemoryPlace, VaultMemory};
@@ -24,6 +26,19 @@ pub(super) fn place(options: &MemoryPlace, common: &Common) -> Result<Option<Pat
         return Ok(None);
     }
     named_or_default(options.memory.as_deref()).map(Some)
+}
+
+/// Refuses a memory in a folder with which it would go back or disappear.
+pub(super) fn refuse_in(memory: Option<&Path>, folder: &Path, what: &str) -> Result<()> {
+    let Some(memory) = memory else { return Ok(()) };
+    match memory_lies_in(memory, folder) {
+        Ok(true) => Err(Failure::usage(format_args!(
+            "this machine's memory would be in {what}, {}; choose another place with --memory DIR",
+            memory.display()
+        ))),
+        // What else is wrong with it is said where it is opened.
+        _ => Ok(()),
+    }
 }
 
 pub(super) fn named_or_default(dir: Option<&Path>) -> Result<PathBuf> {
@@ -114,10 +129,20 @@ fn take(options: &MemoryAccept, common: &Common) -> Result<Exit> {
     let vault = Vault::open(&options.dir, &master, open)
         .map_err(|error| in_use(&options.dir, error).about(options.dir.display()))?;
     drop(master);
-    accept(&vault, &options.paths).map_err(named)?;
-    vault.close().map_err(named)?;
+    let accepted = accept(&vault, &options.paths);
+    // Whatever became of it: nothing has crashed.
+    let closed = vault.close();
+    let refused = accepted.map_err(named)?;
+    closed.map_err(named)?;
+    if refused > 0 {
+        return Err(Failure::authentication(format_args!(
+            "accepted, but for what could not be read or does not verify ({refused} in all): \
+             `warplock vault check` tells what it is"
+        ))
+        .about(options.dir.display()));
+    }
     common.note("accepted");
-    Ok(Exit::Done)
+    done(&options.dir, common)
 }
 
 fn forget(options: &MemoryForget, common: &Common) -> Result<Exit> {
@@ -129,6 +154,13 @@ fn forget(options: &MemoryForget, common: &Common) -> Result<Exit> {
             "warplock: {}: this machine remembered nothing of it",
             options.dir.display()
         ));
+    }
+    done(&options.dir, common)
+}
+
+fn done(dir: &Path, common: &Common) -> Result<Exit> {
+    if common.json {
+        common.emit(&json!({ "vault": dir.display().to_string() }))?;
     }
     Ok(Exit::Done)
 }

@@ -26,6 +26,7 @@ use warplock_vault::{
 };
 
 use self::keys::{given_recipients, opener, recipients};
+use crate::advice;
 use crate::args::{
     Common, NewPassphraseFrom, Vault, VaultInfo, VaultInit, VaultMemory, VaultUnlock,
 };
@@ -112,14 +113,18 @@ fn make(options: &VaultInit, common: &Common) -> Result<Exit> {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
         Err(error) => return Err(named(Failure::io("cannot make the folder", &error))),
     };
-    let master = init(dir, &settings, &options.name, &recipients).map_err(|error| {
+    let undo = |failure: Failure| {
         if made {
             let _ = fs::remove_dir(dir);
         }
-        named(error.into())
-    })?;
+        named(failure)
+    };
+    memory::refuse_in(memory.as_deref(), dir, "the vault's store").map_err(undo)?;
+    let master =
+        init(dir, &settings, &options.name, &recipients).map_err(|error| undo(error.into()))?;
     // From the first moment on, no other can take its place.
-    memory::begin(dir, &master, memory, common).map_err(named)?;
+    memory::begin(dir, &master, memory, common)
+        .map_err(|failure| named(failure.advise("the vault was made, and its key opens it")))?;
     common.note(format_args!(
         "{}: a vault with {} and blocks of {} bytes",
         dir.display(),
@@ -236,7 +241,13 @@ fn unlock(dir: &Path, options: &VaultUnlock, common: &Common) -> Result<Unlocked
     }
     warplock_vault::unlock(dir, &identities).map_err(|error| {
         let wrong_key = matches!(error, warplock_vault::Error::Keyring(_));
-        let failure = Failure::from(error);
+        let failure = match error {
+            warplock_vault::Error::Keyring(error) => {
+                let advice = advice::vault_keyring(&error);
+                Failure::of_keyring(error, &advice)
+            }
+            error => Failure::from(error),
+        };
         let failure = match openers(dir).filter(|_| wrong_key) {
             Some(openers) => failure.advise(format_args!("the vault opens with {openers}")),
             None => failure,

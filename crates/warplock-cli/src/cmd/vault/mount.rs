@@ -55,6 +55,8 @@ fn serve(options: &VaultMount, ready: Option<Ready>, common: &Common) -> Result<
         return Err(fuse::Error::Mount { point, source }.into());
     }
     let memory = memory::place(&options.memory, common)?;
+    memory::refuse_in(memory.as_deref(), &options.point, "the mount point")?;
+    memory::refuse_in(memory.as_deref(), &store, "the vault's store")?;
     let engine = Arc::new(common.engine()?);
     refuse_used(&options.dir, options.read_only)?;
     let master = master_key(&options.dir, &options.unlock, common)?;

@@ -1,6 +1,6 @@
 //! `warplock vault export-key` and `warplock vault recover`: the master key on paper.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::Path;
 
@@ -26,6 +26,12 @@ pub(super) fn export(options: &VaultExportKey, common: &Common) -> Result<Exit> 
         return Err(Failure::usage(
             "with --json, name a file for the key: -o FILE",
         ));
+    }
+    // It replaces nothing, not even if told to.
+    if !is_dash(path) && fs::symlink_metadata(path).is_ok_and(|found| found.is_file()) {
+        return Err(Failure::error("exists already; name a new file")
+            .coded("exists")
+            .about(path.display()));
     }
     let output = Output::with_access(path, false, None, Access::Owner)?;
     if options.output.is_none() && !output.is_terminal() {

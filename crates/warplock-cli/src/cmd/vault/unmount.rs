@@ -30,13 +30,22 @@ pub(super) fn run(options: &VaultUnmount, common: &Common) -> Result<Exit> {
         );
     };
     let named = |failure: Failure| failure.about(options.point.display());
+    let store = Path::new(&mounted.source);
     let dead = is_dead(&point);
     fuse::unmount(&point, options.lazy)?;
+    let done = |how: &str| {
+        common.note(format_args!("{} is unmounted{how}", point.display()));
+        if common.json {
+            common.emit(&json!({
+                "mount_point": options.point.display().to_string(),
+                "vault": store.display().to_string(),
+            }))?;
+        }
+        Ok(Exit::Done)
+    };
     if mounted.read_only {
-        common.note(format_args!("{} is unmounted", point.display()));
-        return Ok(Exit::Done);
+        return done("");
     }
-    let store = Path::new(&mounted.source);
     if dead {
         return Err(named(Failure::error(format_args!(
             "unmounted; the mount's process had died: what was synced is there, what was not may \
@@ -45,18 +54,15 @@ pub(super) fn run(options: &VaultUnmount, common: &Common) -> Result<Exit> {
         ))));
     }
     if options.lazy {
-        common.note(format_args!(
-            "{} is unmounted once it is no longer in use",
-            point.display()
-        ));
-        return Ok(Exit::Done);
+        return done(" once it is no longer in use");
     }
     match wait(store) {
         Ok(Left::Closed) => {}
         Ok(Left::InUse) => {
             return Err(named(Failure::error(format_args!(
-                "unmounted, but its process still writes to {}; wait for it before you copy or \
-                 move the vault",
+                "unmounted, but its process still writes to {}, or the mount is also to be seen \
+                 elsewhere (`mount --bind`, a container); wait for it before you copy or move the \
+                 vault",
                 store.display()
             ))));
         }
@@ -76,12 +82,7 @@ pub(super) fn run(options: &VaultUnmount, common: &Common) -> Result<Exit> {
             return Err(named(failure));
         }
     }
-    common.note(format_args!("{} is unmounted", point.display()));
-    if common.json {
-        let point = options.point.display().to_string();
-        common.emit(&json!({ "mount_point": point, "vault": mounted.source }))?;
-    }
-    Ok(Exit::Done)
+    done("")
 }
 
 /// Whether the process that served the mount has ended.

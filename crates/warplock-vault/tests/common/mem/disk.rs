@@ -114,6 +114,8 @@ pub(crate) struct Disk {
     pub(crate) full: bool,
     /// Names cannot be exchanged, as on some file systems.
     pub(crate) no_exchange: bool,
+    /// Folders cannot be renamed, as in the lower layers of overlayfs.
+    pub(crate) fixed_folders: bool,
     /// Neither owners nor permissions can be changed.
     pub(crate) fixed_owners: bool,
     /// The most bytes that were requested in one call.

@@ -95,3 +95,80 @@ fn what_was_accepted_as_gone_does_not_come_back() {
     put_back();
     world.refuses("f", "it stands where something else stood, or nothing");
 }
+
+/// A folder is accepted with all that is in it, and with what is not in it any more.
+#[test]
+fn a_folder_is_accepted_whole() {
+    let world = World::new();
+    world.session(|vault| {
+        let folder = vault.make(ROOT, OsStr::new("d"), FOLDER, 0).unwrap();
+        for name in ["f", "gone"] {
+            let made = vault.create(folder.node, OsStr::new(name), FILE, WRITE, true);
+            let file = made.unwrap().1;
+            vault.write(&file, 0, b"old", false).unwrap();
+            vault.fsync(&file, false).unwrap();
+        }
+        vault.put("f", b"old");
+    });
+    let backup = world.copy();
+    world.session(|vault| {
+        overwrite(vault, "d/f", b"new");
+        overwrite(vault, "f", b"new");
+        let folder = vault.node("d").unwrap().node;
+        vault
+            .create(folder, OsStr::new("h"), FILE, WRITE, true)
+            .unwrap();
+        vault.unlink(folder, OsStr::new("gone")).unwrap();
+    });
+    world.restore(&backup);
+    let session = world.try_open(&world.mem, &world.state(), true).unwrap();
+    accept(&session.vault, &["/d".into()]).unwrap();
+    session.close();
+    let altered = world.findings();
+    let altered: Vec<_> = altered
+        .iter()
+        .filter(|it| it.class == Class::Altered)
+        .collect();
+    let [finding] = &*altered else {
+        panic!("{altered:?}");
+    };
+    assert_eq!(finding.path, Path::new("/f"));
+}
+
+/// Nothing would be done, and the user would believe that it was.
+#[test]
+fn a_path_that_leads_nowhere_is_not_accepted() {
+    let world = World::new();
+    world.session(|vault| {
+        vault.put("f", b"1");
+        vault.put("removed", b"1");
+    });
+    world.session(|vault| vault.unlink(ROOT, OsStr::new("removed")).unwrap());
+    for path in ["nowhere", "f/nowhere", "nowhere/f", "../f", "nowhere/../f"] {
+        let session = world.try_open(&world.mem, &world.state(), true).unwrap();
+        let refused = accept(&session.vault, &["f".into(), path.into()]).unwrap_err();
+        assert!(refused.to_string().starts_with(path), "{refused}");
+        session.close();
+    }
+    for path in ["f", "/f", "./f", "/", "."] {
+        let session = world.try_open(&world.mem, &world.state(), true).unwrap();
+        accept(&session.vault, &[path.into()]).unwrap();
+        session.close();
+    }
+}
+
+/// What does not verify was never a state of the file.
+#[test]
+fn what_does_not_verify_is_not_accepted() {
+    let world = World::new();
+    world.session(|vault| {
+        vault.put("f", b"1");
+        vault.put("g", b"1");
+    });
+    world.session(|vault| vault.unlink(ROOT, OsStr::new("g")).unwrap());
+    let inode = world.entry().1;
+    world.mem.disk().object(inode).data[100] ^= 1;
+    let session = world.try_open(&world.mem, &world.state(), true).unwrap();
+    assert_eq!(accept(&session.vault, &[]).unwrap(), 1);
+    session.close();
+}

@@ -1,6 +1,7 @@
 //! What this machine's memory notices, and what it lets pass.
 
 mod accepting;
+mod claims;
 mod crash;
 mod machines;
 mod rollback;

@@ -141,6 +141,20 @@ fn another_vault_in_its_place_is_refused() {
     assert_eq!(refused.kind(), ErrorKind::Authentication);
     assert!(refused.to_string().contains(&id), "{refused}");
     assert!(open(&evil, Some(&id)).is_err());
+    // A mistake is no attack.
+    for id in [
+        "",
+        "00",
+        &id[1..],
+        &format!("{id}0"),
+        &id.replace(|_| true, "g"),
+    ] {
+        assert_eq!(
+            open(&evil, Some(id)).unwrap_err().kind(),
+            ErrorKind::Usage,
+            "{id}"
+        );
+    }
     // Nothing was written to it.
     assert!(!store.join(JOURNALS).exists());
     // On purpose: by its id, or after the other is forgotten.

@@ -40,7 +40,7 @@ impl World<'_> {
             options.accept = true;
             let paths = if self.tainted { Vec::new() } else { gone };
             let accepted = Vault::open_on(self.mem.clone(), &self.key, options)
-                .and_then(|vault| accept(&vault, &paths).and_then(|()| vault.close()));
+                .and_then(|vault| accept(&vault, &paths).and_then(|_| vault.close()));
             accepted.map_err(|error| format!("accepting: {error}"))?;
         }
         let (view, _) = self.arrive()?;
