@@ -183,7 +183,15 @@ pub(crate) fn distinct<'a>(
     let refuse =
         |why: &str, path| Err(Failure::error(why).about(output_name(path, shown_name(path))));
     let mut earlier: Vec<&Path> = Vec::new();
-    let reads: Vec<&Path> = reads.into_iter().filter(|path| !is_dash(path)).collect();
+    // Standard input may be a file, too: `-i - < key`.
+    let named = |path| {
+        if is_dash(path) {
+            Path::new("/dev/stdin")
+        } else {
+            path
+        }
+    };
+    let reads: Vec<&Path> = reads.into_iter().map(named).collect();
     for output in outputs {
         if earlier.iter().any(|other| is_same(other, output)) {
             return refuse("would be two outputs; name another file for one", output);
