@@ -210,6 +210,22 @@ static void batches(void) {
     EXPECT(wl_run(engine, &batch, NULL), WL_ERR_ARGUMENT, "aad");
     batch.aad_size = 0;
     EXPECT(wl_run(engine, &batch, data), WL_ERR_OVERLAP, "failed");
+    /* What describes the messages must not change while they are encrypted. */
+    batch.input_spans = (const wl_span *)data;
+    EXPECT(wl_run(engine, &batch, NULL), WL_ERR_OVERLAP, "input_spans");
+    batch.input_spans = NULL, batch.key = NULL;
+    batch.key_bytes = data, batch.key_algorithm = WL_AES_256_GCM;
+    EXPECT(wl_run(engine, &batch, NULL), WL_ERR_OVERLAP, "key_bytes");
+    batch.key_bytes = NULL;
+    {
+        wl_key_table *table = NULL;
+        unsigned char one[32] = {1};
+        OK(wl_key_table_new(WL_AES_256_GCM, one, 32, 1, &table));
+        batch.key_table = table, batch.key_index = (const uint32_t *)data;
+        EXPECT(wl_run(engine, &batch, NULL), WL_ERR_OVERLAP, "key_index");
+        wl_key_table_free(table);
+    }
+    batch.key_table = NULL, batch.key_index = NULL, batch.key = key;
     batch.input = NULL;
     EXPECT(wl_run(engine, &batch, NULL), WL_ERR_ARGUMENT, "input");
     batch.input = data, batch.nonce_mode = WL_NONCES_GIVEN;
@@ -453,6 +469,8 @@ static void files(const char *folder) {
         TRUE(wl_part_sealer_chunk_count(here) == 7 && wl_part_sealer_chunk_count(NULL) == 0);
         EXPECT(wl_part_sealer_seal(here, 0, 4, text, 5, stream, sizeof stream, &more),
                WL_ERR_ARGUMENT, "65536");
+        EXPECT(wl_part_sealer_seal(here, 0, 8, text, sizeof text, stream, sizeof stream, &more),
+               WL_ERR_ARGUMENT, "0..7");
         EXPECT(wl_part_sealer_seal(here, 0, UINT64_MAX, text, 5, stream, 0, &more),
                WL_ERR_TOO_SMALL, NULL);
         EXPECT(wl_part_sealer_seal(here, 0, 4, text, 65536, stream, 9, &more), WL_ERR_TOO_SMALL,
