@@ -16,6 +16,8 @@ from warplock.cuda import CaptureError, Key
 torch = pytest.importorskip("torch")
 np = pytest.importorskip("numpy")
 
+from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
+
 import warplock.torch as sealing  # noqa: E402
 
 NO_GPU = "skipped: no GPU"
@@ -505,8 +507,6 @@ def test_tensors_of_tensors_are_refused():
 
 
 def without_memory():
-    from torch._subclasses.fake_tensor import FakeTensorMode
-
     freed, shrunk = torch.randn(100, 100), torch.randn(100, 100)
     part, turned = freed[1:], freed.T
     freed.untyped_storage().resize_(0)
@@ -524,7 +524,7 @@ def without_memory():
     }
 
 
-def test_tensors_whose_memory_is_elsewhere_or_freed_are_refused(tmp_path):
+def test_tensors_whose_memory_is_elsewhere_or_freed_are_refused():
     from warplock import safetensors
 
     key = Key.generate("aes-256-gcm")
@@ -539,6 +539,9 @@ def test_tensors_whose_memory_is_elsewhere_or_freed_are_refused(tmp_path):
         for call in calls:
             with pytest.raises(ValueError, match="memory|contiguous"):
                 call()
+    sealed = safetensors.save({"weight": text}, key=bytes(32))
+    with FakeTensorMode(), pytest.raises(ValueError, match="memory"):
+        safetensors.load(sealed, key=bytes(32))
     for there in (torch.randn(4, 4)[1:], torch.randn(9)[4:].reshape(5, 1).T, torch.zeros(0, 4)):
         opened = sealing.open_state_dict(sealing.seal_state_dict({"weight": there}, key), key)
         assert torch.equal(opened["weight"], there)

@@ -113,6 +113,8 @@ class Torch:
             start -= start % CHUNK
             stop = min(stop + -stop % CHUNK, native.len)
         data = self.torch.empty(stop - start, dtype=self.torch.uint8, device=self.device)
+        # Such as in a FakeTensorMode.
+        refuse_without_memory(data)
         if self.on_gpu and stop > start:
             native.load(start, data.data_ptr(), stop - start, *self.place())
         elif stop > start:
