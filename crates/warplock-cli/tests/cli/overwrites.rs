@@ -74,7 +74,7 @@ fn keys_that_come_through_stdin_are_no_outputs() {
     folder
         .pipe(
             ["decrypt", "-i", "-", "-o", "text", "--force", "text.wl"],
-            &folder.read("key.txt"),
+            folder.read("key.txt"),
         )
         .code(0);
     assert!(folder.read("text") == pattern(100));
@@ -162,6 +162,11 @@ fn a_tree_is_not_decrypted_over_the_identity_that_opens_it() {
     let inside = "bulk decrypt -i home/key.txt sealed home";
     refused(&folder, inside, "is in the destination");
     folder.run(inside.split(' ')).code(1);
+    let mut through_stdin = folder.command("bulk decrypt -i - sealed home --force".split(' '));
+    through_stdin.stdin(fs::File::open(folder.path("home/key.txt")).unwrap());
+    Outcome::of(&mut through_stdin)
+        .code(1)
+        .says("is in the destination");
     folder
         .run("bulk decrypt -i key.txt sealed home --force".split(' '))
         .code(0);
