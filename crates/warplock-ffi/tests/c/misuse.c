@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #include <warplock.h>
 
 static int checks;
@@ -404,6 +405,16 @@ static void files(const char *folder) {
     OK(wl_reader_open(engine, sealed, identities, &reader));
     OK(wl_reader_len(reader, &len));
     TRUE(len == 100000);
+    {
+        /* A forked process has the same descriptors: their positions must not matter. */
+        const int next = open(sealed, O_RDONLY), of_reader = next - 1;
+        const off_t before = lseek(of_reader, 0, SEEK_CUR);
+        struct stat one, other;
+        TRUE(!fstat(next, &one) && !fstat(of_reader, &other) && one.st_ino == other.st_ino);
+        OK(wl_reader_read_at(reader, 0, some, sizeof some, &read));
+        TRUE(lseek(of_reader, 0, SEEK_CUR) == before);
+        close(next);
+    }
     OK(wl_reader_read_at(reader, 99998, some, sizeof some, &read));
     TRUE(read == 2 && some[0] == 'a' + 99998 % 26);
     OK(wl_reader_read_at(reader, UINT64_MAX, some, sizeof some, &read));
