@@ -186,6 +186,8 @@ def test_an_open_file_is_decrypted_as_it_is_read(tmp_path: pathlib.Path) -> None
         assert file.seek(-1, io.SEEK_CUR) == len(plain) - 1
         with pytest.raises(ValueError, match="before the beginning"):
             file.seek(-1)
+        with pytest.raises(ValueError, match="whence"):
+            file.seek(0, 9)
         assert file.seek(len(plain) + 5) and file.read() == b""
     for act in (file.read, file.tell, lambda: file.seek(0)):
         with pytest.raises(ValueError, match="closed"):

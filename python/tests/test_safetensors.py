@@ -11,6 +11,7 @@ import pickle
 import shutil
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -327,6 +328,18 @@ def test_headers_that_claim_too_much_are_refused_before_they_are_read():
             load(store.getvalue(), framework="np", key=KEY)
     with pytest.raises(warplock.FormatError, match="more than"):
         _tensors.header_len((100_000_001).to_bytes(8, "little"), 1 << 40)
+
+
+def test_a_shape_of_many_large_numbers_is_refused_at_once():
+    number = str(10**3999)
+    shape = ",".join([number] * 1000 + [str(2**62)] * 200_000)
+    started = time.monotonic()
+    for shape in (shape, shape + ",0", ",".join([str(2**62)] * 200_000)):
+        header = f'{{"a":{{"dtype":"U8","shape":[{shape}],"data_offsets":[0,1]}}}}'
+        with pytest.raises(warplock.FormatError, match="shape"):
+            load(sealed_text(header.encode(), b"1"), framework="np", key=KEY)
+    # The product of all of them takes minutes.
+    assert time.monotonic() - started < 20
 
 
 def test_what_cannot_be_saved_is_refused_by_name():

@@ -16,6 +16,8 @@ from warplock.cuda import CaptureError, Key
 torch = pytest.importorskip("torch")
 np = pytest.importorskip("numpy")
 
+from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
+
 import warplock.torch as sealing  # noqa: E402
 
 NO_GPU = "skipped: no GPU"
@@ -502,6 +504,47 @@ def test_tensors_of_tensors_are_refused():
         key.seal(bad)
     with pytest.raises(BatchError, match="weight: .*other tensors"):
         sealing.seal_state_dict({"weight": bad}, key)
+
+
+def without_memory():
+    freed, shrunk = torch.randn(100, 100), torch.randn(100, 100)
+    part, turned = freed[1:], freed.T
+    freed.untyped_storage().resize_(0)
+    shrunk.untyped_storage().resize_(400)
+    with FakeTensorMode():
+        fake = torch.randn(100, 100)
+    return {
+        "freed": freed,
+        "a part of it": part,
+        "transposed": turned,
+        "shrunk": shrunk,
+        "fake": fake,
+        "functional": torch._to_functional_tensor(torch.randn(100, 100)),
+        "zeros": torch._efficientzerotensor(100, 100),
+    }
+
+
+def test_tensors_whose_memory_is_elsewhere_or_freed_are_refused():
+    from warplock import safetensors
+
+    key = Key.generate("aes-256-gcm")
+    text = torch.zeros(40_000, dtype=torch.uint8)
+    for kind, bad in without_memory().items():
+        calls = [
+            lambda: sealing.seal_state_dict({"weight": bad}, key),
+            lambda: safetensors.save({"weight": bad}, key=bytes(32)),
+        ]
+        if kind != "transposed":
+            calls += [lambda: key.seal(bad), lambda: key.seal(text, out=bad)]
+        for call in calls:
+            with pytest.raises(ValueError, match="memory|contiguous"):
+                call()
+    sealed = safetensors.save({"weight": text}, key=bytes(32))
+    with FakeTensorMode(), pytest.raises(ValueError, match="memory"):
+        safetensors.load(sealed, key=bytes(32))
+    for there in (torch.randn(4, 4)[1:], torch.randn(9)[4:].reshape(5, 1).T, torch.zeros(0, 4)):
+        opened = sealing.open_state_dict(sealing.seal_state_dict({"weight": there}, key), key)
+        assert torch.equal(opened["weight"], there)
 
 
 def test_tensors_need_a_key_for_arrays():

@@ -7,6 +7,8 @@ import importlib
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from warplock._arrays import refuse_without_memory
+from warplock._errors import BatchError
 from warplock._tensors import CHUNK, byte_len
 
 if TYPE_CHECKING:
@@ -111,6 +113,8 @@ class Torch:
             start -= start % CHUNK
             stop = min(stop + -stop % CHUNK, native.len)
         data = self.torch.empty(stop - start, dtype=self.torch.uint8, device=self.device)
+        # Such as in a FakeTensorMode.
+        refuse_without_memory(data)
         if self.on_gpu and stop > start:
             native.load(start, data.data_ptr(), stop - start, *self.place())
         elif stop > start:
@@ -206,12 +210,21 @@ def given(name: str, tensor: Any, device: Any) -> Given:
     if torch is not None and isinstance(tensor, torch.Tensor):
         # Lazily negated or conjugated views are resolved.
         tensor = tensor.detach().resolve_conj().resolve_neg()
-        if tensor.layout != torch.strided or not tensor.is_contiguous():
+        if tensor.layout != torch.strided:
+            raise ValueError(
+                f"tensor {name!r} has the layout {tensor.layout}: save dense tensors, such as its "
+                "indices and values"
+            )
+        if not tensor.is_contiguous():
             raise ValueError(f"tensor {name!r} is not contiguous: save tensor.contiguous()")
         if tensor.device.type == "cuda" and device is not None:
             tensor = tensor.to(device)
         elif tensor.device.type not in ("cuda", "cpu"):
             tensor = tensor.cpu()
+        try:
+            refuse_without_memory(tensor)
+        except BatchError as error:
+            raise ValueError(f"tensor {name!r}: {error}") from None
         dtype = _FROM_TORCH.get(str(tensor.dtype).removeprefix("torch."))
         shape = tuple(tensor.shape)
         length = tensor.numel() * tensor.element_size()

@@ -65,7 +65,7 @@ class KeyTools:
                 wrapped_kek = str(found["wrappedKEK"])
                 identifier = base64.b64decode(found["keyEncryptionKeyID"], validate=True)
                 sealed = base64.b64decode(wrapped, validate=True)
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, TypeError, ValueError, RecursionError):
             raise WrongKeyError(f"the key of {whose} was not stored by key tools") from None
         # What the service raises is the caller's to see.
         if not double:

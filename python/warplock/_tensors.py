@@ -7,17 +7,17 @@ depends on how it reads files; the tests compare with it.
 from __future__ import annotations
 
 import json
-import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from warplock._errors import FormatError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
 CHUNK = 16384
 """Bytes of a chunk; a header that ends with one keeps tensors out of its chunks."""
 _MOST_HEADER = 100_000_000
+_BEYOND_MEMORY = 1 << 63
 
 BITS = {
     "BOOL": 8, "F4": 4, "F6_E2M3": 6, "F6_E3M2": 6, "U8": 8, "I8": 8, "F8_E5M2": 8, "F8_E4M3": 8,
@@ -68,14 +68,23 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _is_count(value: object) -> bool:
-    return type(value) is int and value >= 0
+    return type(value) is int and 0 <= value < _BEYOND_MEMORY
 
 
-def byte_len(dtype: str, shape: Iterable[int]) -> int | None:
-    """Bytes of a tensor; None if its type is not known or its last byte is not full."""
-    bits = BITS.get(dtype)
-    total = None if bits is None else bits * math.prod(shape)
-    return None if total is None or total % 8 else total // 8
+def byte_len(dtype: str, shape: Sequence[int]) -> int | None:
+    """Bytes of a tensor; None if its type is not known, if its last byte is not full, or if it is
+    longer than memory."""
+    total = BITS.get(dtype)
+    if total is None:
+        return None
+    if 0 in shape:
+        return 0
+    for length in shape:
+        total *= length
+        # Here, not at the end: the product of a hostile shape of millions of numbers takes hours.
+        if total >= 8 * _BEYOND_MEMORY:
+            return None
+    return None if total % 8 else total // 8
 
 
 def header_len(start: bytes, content: int) -> int:

@@ -162,6 +162,8 @@ class _PlainFile(io.RawIOBase):
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
         self._check()
         starts = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: len(self._file)}
+        if whence not in starts:
+            raise ValueError(f"whence is 0, 1 or 2, not {whence!r}")
         place = starts[whence] + offset
         if place < 0:
             raise ValueError("a place before the beginning")

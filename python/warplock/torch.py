@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from warplock._arrays import library, refuse_special
+from warplock._arrays import library, refuse_special, refuse_without_memory
 from warplock._batch import Sealed
 from warplock._errors import BatchError, InvalidTag
 from warplock._status import refusal
@@ -194,6 +194,7 @@ def seal_state_dict(state: Mapping[str, Any], key: Key) -> dict[str, Any]:
         try:
             library(tensor)
             refuse_special(tensor)
+            refuse_without_memory(tensor)
         except BatchError as error:
             raise BatchError(f"{name}: {error}") from None
         tensors[name] = tensor.detach().contiguous()

@@ -183,7 +183,7 @@ pub(crate) fn distinct<'a>(
     let refuse =
         |why: &str, path| Err(Failure::error(why).about(output_name(path, shown_name(path))));
     let mut earlier: Vec<&Path> = Vec::new();
-    let reads: Vec<&Path> = reads.into_iter().filter(|path| !is_dash(path)).collect();
+    let reads: Vec<&Path> = reads.into_iter().map(named).collect();
     for output in outputs {
         if earlier.iter().any(|other| is_same(other, output)) {
             return refuse("would be two outputs; name another file for one", output);
@@ -200,6 +200,15 @@ pub(crate) fn distinct<'a>(
         earlier.push(output);
     }
     Ok(())
+}
+
+/// The path of what is read: standard input may be a file, too (`-i - <key`).
+pub(crate) fn named(read: &Path) -> &Path {
+    if is_dash(read) {
+        Path::new("/dev/stdin")
+    } else {
+        read
+    }
 }
 
 /// Whether two paths are the same place, if they exist, or will be. What is written to a pipe or a

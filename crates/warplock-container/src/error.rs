@@ -176,6 +176,14 @@ pub enum Error {
         /// The bytes that were given.
         found: u64,
     },
+    /// A part of no chunks, or of chunks that the stream does not have.
+    #[error("chunks {}..{} are no part of this stream, which has chunks 0..{count}", chunks.start, chunks.end)]
+    NoSuchChunks {
+        /// The chunks asked for.
+        chunks: Range<u64>,
+        /// How many the stream has.
+        count: u64,
+    },
     /// [`crate::Monitor::cancel`] was called.
     #[error("cancelled")]
     Cancelled,
@@ -224,6 +232,7 @@ impl Error {
             | Error::NotSeekable
             | Error::KeyLength { .. }
             | Error::RegionLength { .. }
+            | Error::NoSuchChunks { .. }
             | Error::PartLength { .. } => ErrorKind::Usage,
             Error::Cancelled => ErrorKind::Cancelled,
             Error::Keyring(error) => match error.kind() {

@@ -1,5 +1,6 @@
 //! One stream made in parts, by any number of machines.
 
+use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -108,12 +109,17 @@ impl PartSealer {
     /// them.
     ///
     /// # Errors
-    /// [`Error::PartLength`] unless `plain` is as long as [`PartSealer::plain_range`] and the
-    /// chunks exist, [`Error::Engine`].
+    /// [`Error::NoSuchChunks`], [`Error::PartLength`] unless `plain` is as long as
+    /// [`PartSealer::plain_range`], [`Error::Write`] if there is no memory for the result,
+    /// [`Error::Engine`].
     pub fn seal(&self, chunks: Range<u64>, plain: &[u8]) -> Result<Vec<u8>> {
         let range = self.plain_range(&chunks);
         let expected = range.end.saturating_sub(range.start);
-        if plain.len() as u64 != expected || chunks.end > self.chunk_count() || chunks.is_empty() {
+        let count = self.chunk_count();
+        if chunks.end > count || chunks.is_empty() {
+            return Err(Error::NoSuchChunks { chunks, count });
+        }
+        if plain.len() as u64 != expected {
             return Err(Error::PartLength {
                 chunks,
                 expected,
@@ -127,8 +133,12 @@ impl PartSealer {
         } else {
             &[]
         };
-        let mut sealed =
-            vec![0; header.len() + plain.len() + count * (SEALED_CHUNK_LEN - CHUNK_LEN)];
+        let len = header.len() + plain.len() + count * (SEALED_CHUNK_LEN - CHUNK_LEN);
+        // The caller's length: that there is no room for it must not end the program.
+        let mut sealed = Vec::new();
+        let room = sealed.try_reserve_exact(len);
+        room.map_err(|_| Error::Write(io::ErrorKind::OutOfMemory.into()))?;
+        sealed.resize(len, 0);
         sealed[..header.len()].copy_from_slice(header);
         let run = Run {
             first: chunks.start,

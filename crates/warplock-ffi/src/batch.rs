@@ -1,6 +1,7 @@
 //! Many messages: `wl_batch`, and how one in host memory runs.
 
 use std::ffi::c_void;
+use std::ops::Range;
 
 use warplock::{Aad, Algorithm, Batch, Direction, Error, Ivs, Keys, Span, Spans, Tags, Text};
 
@@ -266,6 +267,38 @@ impl wl_batch {
         Ok((input, output))
     }
 
+    /// Where the arrays with an entry for each message lie: they are read while results are written.
+    fn arrays(&self, algorithm: Algorithm, count: usize) -> [(&'static str, Range<usize>); 6] {
+        fn all<T>(array: *const T, count: usize, each: usize) -> Range<usize> {
+            let len = if array.is_null() {
+                0
+            } else {
+                count.saturating_mul(each)
+            };
+            place(array, len)
+        }
+        let spans = |array, is_used| all(array, if is_used { count } else { 0 }, size_of::<Span>());
+        let has_nonces = self.nonce_mode == WL_NONCES_SPANS;
+        [
+            ("key_bytes", all(self.key_bytes, count, algorithm.key_len())),
+            (
+                "key_index",
+                all(
+                    self.key_index,
+                    if self.key_table.is_null() { 0 } else { count },
+                    4,
+                ),
+            ),
+            ("input_spans", spans(self.input_spans, true)),
+            (
+                "output_spans",
+                spans(self.output_spans, !self.is_in_place()),
+            ),
+            ("nonce_spans", spans(self.nonce_spans, has_nonces)),
+            ("aad_spans", spans(self.aad_spans, true)),
+        ]
+    }
+
     /// # Safety
     /// The spans are `count`, for `'a`.
     unsafe fn spans<'a>(
@@ -409,6 +442,7 @@ unsafe fn host_batch<'a>(
 
     let mut written = vec![("failed", place(failed, flags_len))];
     let mut read = vec![("aad", place(batch.aad.cast::<u8>(), aad_size))];
+    read.extend(batch.arrays(algorithm, count));
     let input = ("input", place(batch.input.cast::<u8>(), input_size));
     let nonces = ("nonces", place(batch.nonces.cast::<u8>(), nonces_len));
     let tags = ("tags", place(batch.tags.cast::<u8>(), tags_len));

@@ -68,11 +68,13 @@ impl Progress {
         }
         thread::scope(|scope| {
             let (done, end) = channel::<()>();
-            let thread = scope.spawn(move || {
+            let started = thread::Builder::new().spawn_scoped(scope, move || {
                 // Dropped at the end, even by a panic.
                 let _done = done;
                 work()
             });
+            // A limit on threads is the machine's, no fault of the library.
+            let thread = started.map_err(Error::Read)?;
             while end.recv_timeout(BEAT) == Err(RecvTimeoutError::Timeout) {
                 if !monitor.is_cancelled() && !self.tell(monitor.done()) {
                     monitor.cancel();
@@ -114,6 +116,15 @@ fn publish(output: OutputFile, monitor: &Monitor) -> warplock_container::Result<
         true => Err(Error::Cancelled),
         false => output.publish(),
     }
+}
+
+/// An error with the file that it is about.
+fn about_either(error: Error, input: &Path, output: &Path) -> Fault {
+    let path = match error {
+        Error::Write(_) | Error::Create(_) => output,
+        _ => input,
+    };
+    Fault::from(error).about(path)
 }
 
 /// A fresh key, and the envelope with it for recipients.
@@ -168,7 +179,8 @@ pub unsafe extern "C" fn wl_encrypt_file(
             envelope.write(&mut sink)?;
             let source = Source::file(&file).map_err(Error::Read)?;
             seal(source, sink, &InputKey::from(&key), &pipeline)
-        })?;
+        });
+        let sealed = sealed.map_err(|error| about_either(error, input, to))?;
         if !progress.tell(monitor.done()) {
             monitor.cancel();
         }
@@ -208,7 +220,7 @@ pub unsafe extern "C" fn wl_decrypt_file(
         };
         let draft = OutputFile::create(to, replace, Access::Usual);
         let mut draft = draft.map_err(|error| Fault::from(error).about(to))?;
-        let (len, found) = reading.run(&progress, || draft.sink())?;
+        let (len, found) = reading.run(to, &progress, || draft.sink())?;
         if let Some(found) = found.filter(|_| keeps) {
             draft.restore(&found);
         }
@@ -237,7 +249,7 @@ pub unsafe extern "C" fn wl_verify_file(
             function: progress,
             context,
         };
-        let (len, _) = reading.run(&progress, || Ok(Sink::nowhere()))?;
+        let (len, _) = reading.run(reading.path, &progress, || Ok(Sink::nowhere()))?;
         // SAFETY: as above.
         unsafe { memory::put_if_wanted(plain_len, len, "plain_len") }
     })
@@ -296,6 +308,7 @@ pub unsafe extern "C" fn wl_rewrap_file(
 struct Reading<'a> {
     pipeline: warplock_container::Pipeline,
     file: File,
+    path: &'a Path,
     identities: &'a Identities,
 }
 
@@ -312,17 +325,20 @@ impl<'a> Reading<'a> {
         // SAFETY: as above.
         let offered = unsafe { handle::get(identities)? };
         // SAFETY: as above.
-        let file = open_file(unsafe { memory::path(input, "the input's path")? })?;
+        let path = unsafe { memory::path(input, "the input's path")? };
         Ok(Reading {
             pipeline,
-            file,
+            file: open_file(path)?,
+            path,
             identities: &offered.identities,
         })
     }
 
-    /// Bytes of plaintext, all of which went to the sink, and what was kept of the file.
+    /// Bytes of plaintext, all of which went to the sink, and what was kept of the file. `output`:
+    /// where the sink is, for errors.
     fn run<'s>(
         &self,
+        output: &Path,
         progress: &Progress,
         sink: impl FnOnce() -> warplock_container::Result<Sink<'s>> + Send,
     ) -> Result<(u64, Option<FileAttributes>)> {
@@ -334,7 +350,8 @@ impl<'a> Reading<'a> {
             let found = attributes(envelope.wrapped(), &key)?;
             let len = open(source, sink()?, &InputKey::from(&key), &self.pipeline)?;
             Ok((len, found))
-        })?;
+        });
+        let done = done.map_err(|error| about_either(error, self.path, output))?;
         if !progress.tell(monitor.done()) {
             monitor.cancel();
             return Err(Error::Cancelled.into());

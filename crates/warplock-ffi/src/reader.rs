@@ -2,7 +2,8 @@
 
 use std::ffi::{c_char, c_void};
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::fs::FileExt;
 use std::sync::Mutex;
 
 use warplock_container::{Error, Reader};
@@ -22,9 +23,41 @@ pub struct wl_reader {
 }
 
 impl Opaque for wl_reader {
-    type Value = Mutex<Reader<File>>;
+    type Value = Mutex<Reader<PositionedFile>>;
     const MAGIC: [u8; 8] = *b"wlreader";
     const NAME: &'static str = "reader";
+}
+
+/// A file with a position of its own: after a fork, both processes move that of the descriptor.
+pub(crate) struct PositionedFile {
+    file: File,
+    at: u64,
+}
+
+impl PositionedFile {
+    fn new(file: File) -> Self {
+        PositionedFile { file, at: 0 }
+    }
+}
+
+impl Read for PositionedFile {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.file.read_at(buffer, self.at)?;
+        self.at += read as u64;
+        Ok(read)
+    }
+}
+
+impl Seek for PositionedFile {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        let at = match to {
+            SeekFrom::Start(at) => Some(at),
+            SeekFrom::Current(by) => self.at.checked_add_signed(by),
+            SeekFrom::End(_) => Some(self.file.seek(to)?),
+        };
+        self.at = at.ok_or(io::ErrorKind::InvalidInput)?;
+        Ok(self.at)
+    }
 }
 
 /// Opens a file to read it at any offset. Its length is verified now, its content as it is read.
@@ -43,7 +76,7 @@ pub unsafe extern "C" fn wl_reader_open(
         let offered = unsafe { handle::get(identities)? };
         // SAFETY: as above.
         let file = open_file(unsafe { memory::path(path, "the path")? })?;
-        let made = Reader::unlock(file, &offered.identities, engine)?;
+        let made = Reader::unlock(PositionedFile::new(file), &offered.identities, engine)?;
         // SAFETY: as above.
         unsafe { handle::make(reader, Mutex::new(made)) }
     })
@@ -66,7 +99,7 @@ pub unsafe extern "C" fn wl_reader_open_with_key(
         let key = unsafe { input_key(key, key_len)? };
         // SAFETY: as above.
         let file = open_file(unsafe { memory::path(path, "the path")? })?;
-        let made = Reader::new(file, &key, engine)?;
+        let made = Reader::new(PositionedFile::new(file), &key, engine)?;
         // SAFETY: as above.
         unsafe { handle::make(reader, Mutex::new(made)) }
     })

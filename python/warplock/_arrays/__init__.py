@@ -10,10 +10,19 @@ from warplock._arrays.for_cupy import CuPy
 from warplock._arrays.for_host import Host
 from warplock._arrays.for_jax import Jax
 from warplock._arrays.for_others import Other, set_allocator
-from warplock._arrays.for_torch import Torch, refuse_special
+from warplock._arrays.for_torch import Torch, refuse_special, refuse_without_memory
 from warplock._errors import BatchError
 
-__all__ = ["Host", "Torch", "View", "handle", "library", "refuse_special", "set_allocator"]
+__all__ = [
+    "Host",
+    "Torch",
+    "View",
+    "handle",
+    "library",
+    "refuse_special",
+    "refuse_without_memory",
+    "set_allocator",
+]
 
 _found: dict[type, Any] = {}
 

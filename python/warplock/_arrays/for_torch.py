@@ -36,6 +36,26 @@ def refuse_special(tensor: Any) -> None:
         )
 
 
+def refuse_without_memory(tensor: Any) -> None:
+    """Refuses tensors whose storage does not have all of their bytes: freed or shrunk storages, as
+    FSDP leaves them, and tensors that only stand for others."""
+    if not tensor.numel():
+        return
+    last = sum((length - 1) * step for length, step in zip(tensor.shape, tensor.stride()))
+    try:
+        storage = tensor.untyped_storage()
+        # Of a fake tensor even the question for the address is an error.
+        is_held = storage.device.type != "meta" and storage.data_ptr() != 0
+        held = storage.nbytes() if is_held else 0
+    except RuntimeError:
+        held = 0
+    if held < (tensor.storage_offset() + last + 1) * tensor.element_size():
+        raise BatchError(
+            "the tensor has no memory of its own, or only a part of it: give the tensors that it "
+            "stands for, such as to_local() of a DTensor, and gather what was freed (FSDP)"
+        )
+
+
 class Torch(StreamOrdered):
     """PyTorch's tensors."""
 
@@ -160,6 +180,7 @@ class Torch(StreamOrdered):
         refuse_special(array)
         if not array.is_contiguous():
             raise BatchError("the tensor is not contiguous: make a copy that is")
+        refuse_without_memory(array)
         # An empty array's strides may not allow a view of bytes.
         if array.numel():
             flat = array.detach().reshape(-1).view(self._bytes).numpy()

@@ -15,6 +15,7 @@ use crate::console::{print, report as print_failure};
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::keys::{given_recipients, read_identities};
+use crate::output::named;
 use crate::passphrase::PassphraseSource;
 use crate::progress::Progress;
 use crate::system::signals;
@@ -210,8 +211,9 @@ fn refuse_keys_inside(destination: &Path, given: &WithIdentities) -> Result<()> 
         return Ok(());
     };
     let files = given.identity.iter().chain(&given.from.passphrase_file);
-    let inside =
-        |file: &&PathBuf| fs::canonicalize(file).is_ok_and(|file| file.starts_with(&destination));
+    let inside = |file: &&PathBuf| {
+        fs::canonicalize(named(file)).is_ok_and(|file| file.starts_with(&destination))
+    };
     match files.into_iter().find(inside) {
         None => Ok(()),
         Some(file) => Err(Failure::error(

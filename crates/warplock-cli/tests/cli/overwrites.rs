@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::common::{Folder, pattern};
+use crate::common::{Folder, Outcome, pattern};
 
 /// Runs with `--force`; it must be refused, and every file stay as it is.
 #[track_caller]
@@ -48,6 +48,36 @@ fn keys_recipients_and_passphrases_are_no_outputs() {
     ] {
         refused(&folder, args, READ);
     }
+}
+
+#[test]
+fn keys_that_come_through_stdin_are_no_outputs() {
+    let folder = Folder::new();
+    folder.write("text", pattern(100));
+    folder.write("pass", "correct horse battery");
+    folder
+        .run(["encrypt", "-R", "recipient.txt", "text"])
+        .code(0);
+    for (args, file) in [
+        ("encrypt -R - -o recipient.txt text", "recipient.txt"),
+        ("encrypt --key-file - -o k.key text", "k.key"),
+        ("encrypt --passphrase-file - -o pass text", "pass"),
+        ("decrypt -i - -o key.txt text.wl", "key.txt"),
+    ] {
+        let before = folder.read(file);
+        let mut command = folder.command(args.split(' ').chain(["--force"]));
+        command.stdin(fs::File::open(folder.path(file)).unwrap());
+        Outcome::of(&mut command).code(1).says(READ);
+        assert!(folder.read(file) == before, "{args:?} replaced {file}");
+    }
+    // Another file, or a pipe, does no harm.
+    folder
+        .pipe(
+            ["decrypt", "-i", "-", "-o", "text", "--force", "text.wl"],
+            folder.read("key.txt"),
+        )
+        .code(0);
+    assert!(folder.read("text") == pattern(100));
 }
 
 #[test]
@@ -132,6 +162,11 @@ fn a_tree_is_not_decrypted_over_the_identity_that_opens_it() {
     let inside = "bulk decrypt -i home/key.txt sealed home";
     refused(&folder, inside, "is in the destination");
     folder.run(inside.split(' ')).code(1);
+    let mut through_stdin = folder.command("bulk decrypt -i - sealed home --force".split(' '));
+    through_stdin.stdin(fs::File::open(folder.path("home/key.txt")).unwrap());
+    Outcome::of(&mut through_stdin)
+        .code(1)
+        .says("is in the destination");
     folder
         .run("bulk decrypt -i key.txt sealed home --force".split(' '))
         .code(0);

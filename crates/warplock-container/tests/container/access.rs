@@ -223,7 +223,7 @@ fn parts_in_any_order_make_the_one_stream() {
         for chunks in wrong {
             assert!(matches!(
                 first.seal(chunks, b""),
-                Err(Error::PartLength { .. })
+                Err(Error::NoSuchChunks { .. })
             ));
         }
         let error = first.seal(0..count, &vec![0; len + 1]).unwrap_err();

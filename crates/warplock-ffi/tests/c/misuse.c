@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #include <warplock.h>
 
 static int checks;
@@ -210,6 +211,22 @@ static void batches(void) {
     EXPECT(wl_run(engine, &batch, NULL), WL_ERR_ARGUMENT, "aad");
     batch.aad_size = 0;
     EXPECT(wl_run(engine, &batch, data), WL_ERR_OVERLAP, "failed");
+    /* What describes the messages must not change while they are encrypted. */
+    batch.input_spans = (const wl_span *)data;
+    EXPECT(wl_run(engine, &batch, NULL), WL_ERR_OVERLAP, "input_spans");
+    batch.input_spans = NULL, batch.key = NULL;
+    batch.key_bytes = data, batch.key_algorithm = WL_AES_256_GCM;
+    EXPECT(wl_run(engine, &batch, NULL), WL_ERR_OVERLAP, "key_bytes");
+    batch.key_bytes = NULL;
+    {
+        wl_key_table *table = NULL;
+        unsigned char one[32] = {1};
+        OK(wl_key_table_new(WL_AES_256_GCM, one, 32, 1, &table));
+        batch.key_table = table, batch.key_index = (const uint32_t *)data;
+        EXPECT(wl_run(engine, &batch, NULL), WL_ERR_OVERLAP, "key_index");
+        wl_key_table_free(table);
+    }
+    batch.key_table = NULL, batch.key_index = NULL, batch.key = key;
     batch.input = NULL;
     EXPECT(wl_run(engine, &batch, NULL), WL_ERR_ARGUMENT, "input");
     batch.input = data, batch.nonce_mode = WL_NONCES_GIVEN;
@@ -388,6 +405,16 @@ static void files(const char *folder) {
     OK(wl_reader_open(engine, sealed, identities, &reader));
     OK(wl_reader_len(reader, &len));
     TRUE(len == 100000);
+    {
+        /* A forked process has the same descriptors: their positions must not matter. */
+        const int next = open(sealed, O_RDONLY), of_reader = next - 1;
+        const off_t before = lseek(of_reader, 0, SEEK_CUR);
+        struct stat one, other;
+        TRUE(!fstat(next, &one) && !fstat(of_reader, &other) && one.st_ino == other.st_ino);
+        OK(wl_reader_read_at(reader, 0, some, sizeof some, &read));
+        TRUE(lseek(of_reader, 0, SEEK_CUR) == before);
+        close(next);
+    }
     OK(wl_reader_read_at(reader, 99998, some, sizeof some, &read));
     TRUE(read == 2 && some[0] == 'a' + 99998 % 26);
     OK(wl_reader_read_at(reader, UINT64_MAX, some, sizeof some, &read));
@@ -453,6 +480,8 @@ static void files(const char *folder) {
         TRUE(wl_part_sealer_chunk_count(here) == 7 && wl_part_sealer_chunk_count(NULL) == 0);
         EXPECT(wl_part_sealer_seal(here, 0, 4, text, 5, stream, sizeof stream, &more),
                WL_ERR_ARGUMENT, "65536");
+        EXPECT(wl_part_sealer_seal(here, 0, 8, text, sizeof text, stream, sizeof stream, &more),
+               WL_ERR_ARGUMENT, "0..7");
         EXPECT(wl_part_sealer_seal(here, 0, UINT64_MAX, text, 5, stream, 0, &more),
                WL_ERR_TOO_SMALL, NULL);
         EXPECT(wl_part_sealer_seal(here, 0, 4, text, 65536, stream, 9, &more), WL_ERR_TOO_SMALL,
