@@ -11,6 +11,8 @@ from warplock._arrays.common import StreamOrdered, View
 from warplock._errors import BatchError
 from warplock._layout import is_numpy
 
+# Nearly all memory lies above it.
+_LEAST_ADDRESS = 1 << 32
 # Shapes of tensors whose making is prepared.
 _MOST_TEMPLATES = 1024
 
@@ -86,10 +88,14 @@ class Torch(StreamOrdered):
                 # DLPack does not have every type.
                 found = None
             if found is not None:
+                # Of a freed storage, the address is the offset in it.
+                if found[0] < _LEAST_ADDRESS:
+                    refuse_without_memory(array)
                 return found
         refuse_special(array)
         if not array.is_contiguous():
             raise BatchError("the tensor is not contiguous: make a copy that is")
+        refuse_without_memory(array)
         device = array.get_device() if array.is_cuda else -1
         return array.data_ptr(), array.nbytes, device, array.shape, None, False
 
