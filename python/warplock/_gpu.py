@@ -335,9 +335,9 @@ def anew(key: Key, encrypts: bool, src: Any, tags: Any, nonces: Any) -> tuple[An
     if encrypts:
         counter = on.counter
         nonces = lib.empty((*rows, iv_len), device, stream)
-        nonces_at = lib.address(nonces), iv_len * count
+        nonces_at = lib.at(nonces)
         tags = lib.empty((*rows, 16), device, stream)
-        tags_at = lib.address(tags), 16 * count
+        tags_at = lib.at(tags)
     else:
         counter = None
         nonces_at = place(nonces, device, stream, "nonces", False, lib, keep)
@@ -345,11 +345,11 @@ def anew(key: Key, encrypts: bool, src: Any, tags: Any, nonces: Any) -> tuple[An
         check_rows(getattr(tags, "shape", ()), count, "tags")
         tags_at = place(tags, device, stream, "tags", False, lib, keep)
         words = lib.words(count, device, stream)
-        words_at = lib.address(words), 4 * count
+        words_at = lib.at(words)
     out = lib.empty(out_shape, device, stream)
     layout = (count, width, width)
     parts = (
-        encrypts, ((address, nbytes), layout), ((lib.address(out), nbytes), layout),
+        encrypts, ((address, nbytes), layout), (lib.at(out), layout),
         (nonces_at, iv_len, counter), None, (tags_at, 16),
     )  # fmt: skip
     enqueue(on, lib, on.native.enqueue, parts, count, device, words_at, None, stream)

@@ -37,7 +37,8 @@ pub(crate) fn keyring(error: &warplock_keyring::Error) -> String {
     }
 }
 
-/// The same where a vault is opened, which only Linux can: without identities, the passphrase is used in any case.
+/// The same where a vault is opened, which only Linux can: without identities, the passphrase is
+/// used in any case.
 #[cfg(target_os = "linux")]
 pub(crate) fn vault_keyring(error: &warplock_keyring::Error) -> String {
     use warplock_keyring::Error;

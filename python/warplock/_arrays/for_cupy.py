@@ -25,9 +25,6 @@ class CuPy(StreamOrdered):
     def at(self, array: Any) -> tuple[int, int]:
         return array.data.ptr, array.nbytes
 
-    def address(self, array: Any) -> int:
-        return int(array.data.ptr)
-
     def stream(self, device: int) -> int:
         cuda = self._cupy.cuda
         if cuda.runtime.getDevice() == device:

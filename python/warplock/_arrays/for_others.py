@@ -75,9 +75,6 @@ class Other:
     def at(self, array: Any) -> tuple[int, int]:
         return self.view(array)[:2]
 
-    def address(self, array: Any) -> int:
-        return self.view(array)[0]
-
     def stream(self, device: int) -> int:
         return 0
 

@@ -70,8 +70,6 @@ class Torch(StreamOrdered):
         self._devices: dict[int, Any] = {}
         self._like = self._torch.empty_like
         self._templates: dict[Any, Any] = {}
-        # Of an array that was made here, without a method of our own around it.
-        self.address = self._torch.Tensor.data_ptr
         # Faster than asking for each attribute.
         self._has_exchange = hasattr(self._torch.Tensor, "__dlpack_c_exchange_api__")
         # What current_stream() asks, without its object.
