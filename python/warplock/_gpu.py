@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 # Associated data of a key that stays in GPU memory.
 _MOST_UPLOADS = 64
-# Numbers of messages whose workspace's length is remembered.
+# Numbers of messages whose workspace's length is remembered, and shapes of texts.
 _MOST_LENGTHS = 1024
 # Bytes and number of the workspaces that a thread keeps.
 _MOST_KEPT = 1 << 20
@@ -32,6 +32,8 @@ class OnDevice:
         self.counter = self.native.counter
         # The workspace that calls with a number of messages needed.
         self.lengths: dict[int, int] = {}
+        # What `anew` found out about texts of a shape.
+        self.results: dict[Any, Any] = {}
         # Associated data that was uploaded, by library and content.
         self.uploads: dict[Any, Any] = {}
 
@@ -319,41 +321,58 @@ def anew(key: Key, encrypts: bool, src: Any, tags: Any, nonces: Any) -> tuple[An
         return None
     if stream is None:
         stream = lib.stream(device)
-    keep: list[Any] = []
-    words = words_at = None
+    known = (lib, shape, nbytes, stream)
+    results = on.results.get(known)
+    if results is None:
+        if len(on.results) >= _MOST_LENGTHS:
+            on.results.clear()
+        results = on.results[known] = _results(lib, shape, nbytes, key._iv_len, device, stream)
+    count, layout, nonces_shape, tags_shape, new_out, new_nonces, new_tags, new_words = results
+    pointer = lib.pointer
     iv_len = key._iv_len
-    out_shape: tuple[int, ...]
-    # Of nonces and tags: a row for each message, if there can be several.
+    if encrypts:
+        nonces, tags = new_nonces(), new_tags()
+        nonces_at, tags_at = pointer(nonces), pointer(tags)
+        counter, words, words_at = on.counter, None, None
+    else:
+        nonces_at, nonces_len, nonces_on, found, _, _ = lib.view(nonces, stream)
+        if nonces_on != device or found != nonces_shape or nonces_len != count * iv_len:
+            return None
+        tags_at, tags_len, tags_on, found, _, _ = lib.view(tags, stream)
+        if tags_on != device or found != tags_shape or tags_len != count * 16:
+            return None
+        words = new_words()
+        counter, words_at = None, (pointer(words), 4 * count)
+    out = new_out()
+    parts = (
+        encrypts, ((address, nbytes), layout), ((pointer(out), nbytes), layout),
+        ((nonces_at, count * iv_len), iv_len, counter), None, ((tags_at, count * 16), 16),
+    )  # fmt: skip
+    enqueue(on, lib, on.native.enqueue, parts, count, device, words_at, None, stream)
+    return out, tags, nonces, words, lib, device, stream, count
+
+
+def _results(
+    lib: Any, shape: Any, nbytes: int, iv_len: int, device: int, stream: int
+) -> tuple[Any, ...]:
+    """Of texts of a shape: their number and layout, the shapes of nonces and tags, and what makes
+    results, nonces, tags and verdicts."""
+    out: tuple[int, ...]
+    # Nonces and tags have a row for each message, if there can be several.
     rows: tuple[int, ...]
     if len(shape) > 1:
         count = shape[0]
         width = nbytes // count if count else 0
-        out_shape, rows = (count, width), (count,)
+        out, rows = (count, width), (count,)
     else:
         count, width = 1, nbytes
-        out_shape, rows = (nbytes,), ()
-    if encrypts:
-        counter = on.counter
-        nonces = lib.empty((*rows, iv_len), device, stream)
-        nonces_at = lib.at(nonces)
-        tags = lib.empty((*rows, 16), device, stream)
-        tags_at = lib.at(tags)
-    else:
-        counter = None
-        nonces_at = place(nonces, device, stream, "nonces", False, lib, keep)
-        iv_len = given_nonces(getattr(nonces, "shape", ()), nonces_at[1], count, iv_len, False)
-        check_rows(getattr(tags, "shape", ()), count, "tags")
-        tags_at = place(tags, device, stream, "tags", False, lib, keep)
-        words = lib.words(count, device, stream)
-        words_at = lib.at(words)
-    out = lib.empty(out_shape, device, stream)
-    layout = (count, width, width)
-    parts = (
-        encrypts, ((address, nbytes), layout), (lib.at(out), layout),
-        (nonces_at, iv_len, counter), None, (tags_at, 16),
+        out, rows = (nbytes,), ()
+    nonces, tags = (*rows, iv_len), (*rows, 16)
+    return (
+        count, (count, width, width), nonces, tags, lib.maker(out, device, stream),
+        lib.maker(nonces, device, stream), lib.maker(tags, device, stream),
+        lib.maker((count,), device, stream, words=True),
     )  # fmt: skip
-    enqueue(on, lib, on.native.enqueue, parts, count, device, words_at, None, stream)
-    return out, tags, nonces, words, lib, device, stream, count
 
 
 def enqueue(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import threading
+from collections.abc import Callable
 from typing import Any
 
 View = tuple[int, int, int, Any, "int | None", bool]
@@ -20,7 +22,23 @@ class Rooms(threading.local):
         self.by_stream: dict[tuple[int, int], Room] = {}
 
 
-class StreamOrdered:
+class Makes:
+    """What follows from a library's other functions."""
+
+    def pointer(self: Any, array: Any) -> Any:
+        """The address of an array that was made here."""
+        return self.at(array)[0]
+
+    def maker(
+        self: Any, shape: tuple[int, ...], device: int, stream: int, words: bool = False
+    ) -> Callable[[], Any]:
+        """What makes an array at each call: of bytes, or of verdicts."""
+        if words:
+            return functools.partial(self.words, shape[0], device, stream)
+        return functools.partial(self.empty, shape, device, stream)
+
+
+class StreamOrdered(Makes):
     """A library whose arrays can be written, and whose allocator frees in stream order."""
 
     immutable = False

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from warplock import _native
-from warplock._arrays.common import Room, View
+from warplock._arrays.common import Makes, Room, View
 from warplock._errors import BatchError
 
 _Allocator = Callable[[int, int], Any]
@@ -49,7 +49,7 @@ class Block:
         }
 
 
-class Other:
+class Other(Makes):
     """Arrays of other libraries, by DLPack or `__cuda_array_interface__`."""
 
     immutable = False

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from warplock import _native
@@ -14,7 +16,7 @@ from warplock._layout import is_numpy
 # Nearly all memory lies above it.
 _LEAST_ADDRESS = 1 << 32
 # Shapes of tensors whose making is prepared.
-_MOST_TEMPLATES = 1024
+_MOST_MAKERS = 1024
 
 
 def refuse_special(tensor: Any) -> None:
@@ -68,8 +70,9 @@ class Torch(StreamOrdered):
         self._bytes = self._torch.uint8
         self._words = self._torch.int32
         self._devices: dict[int, Any] = {}
-        self._like = self._torch.empty_like
-        self._templates: dict[Any, Any] = {}
+        self._makers: dict[Any, Any] = {}
+        # Without a method of ours around it.
+        self.pointer = self._torch.Tensor.data_ptr  # type: ignore[method-assign]
         # Faster than asking for each attribute.
         self._has_exchange = hasattr(self._torch.Tensor, "__dlpack_c_exchange_api__")
         # What current_stream() asks, without its object.
@@ -115,22 +118,28 @@ class Torch(StreamOrdered):
             device = self._devices[number] = self._torch.device("cuda", number)
         return device
 
-    def _new(self, shape: tuple[int, ...], kind: Any, device: int) -> Any:
-        # empty_like() has fewer arguments to look at; its templates have one item each.
-        wanted = (shape, kind, device)
-        template = self._templates.get(wanted)
-        if template is not None:
-            return self._like(template)
-        on = self._device(device)
-        if len(self._templates) < _MOST_TEMPLATES and 0 not in shape:
-            self._templates[wanted] = self._empty((), dtype=kind, device=on).expand(shape)
-        return self._empty(shape, dtype=kind, device=on)
+    def maker(
+        self, shape: tuple[int, ...], device: int, stream: int, words: bool = False
+    ) -> Callable[[], Any]:
+        wanted = (shape, device, words)
+        found = self._makers.get(wanted)
+        if found is None:
+            kind, on = self._words if words else self._bytes, self._device(device)
+            if 0 in shape:
+                found = functools.partial(self._empty, shape, dtype=kind, device=on)
+            else:
+                # empty_like() has fewer arguments to look at; its templates have one item each.
+                template = self._empty((), dtype=kind, device=on).expand(shape)
+                found = functools.partial(self._torch.empty_like, template)
+            if len(self._makers) < _MOST_MAKERS:
+                self._makers[wanted] = found
+        return found
 
     def empty(self, shape: tuple[int, ...], device: int, stream: int) -> Any:
-        return self._new(shape, self._bytes, device)
+        return self.maker(shape, device, stream)()
 
     def words(self, count: int, device: int, stream: int) -> Any:
-        return self._new((count,), self._words, device)
+        return self.maker((count,), device, stream, words=True)()
 
     def upload(self, data: Any, device: int, stream: int) -> Any:
         host = bytearray(memoryview(data).cast("B"))
