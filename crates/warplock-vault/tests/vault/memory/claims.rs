@@ -96,3 +96,21 @@ fn what_is_no_file_is_altered() {
         assert!(refused.to_string().contains("no regular file"), "{refused}");
     }
 }
+
+/// Programs that copy the store by lengths and whole seconds see each claim.
+#[test]
+fn a_claim_is_never_as_old_as_the_one_before() {
+    let world = World::new();
+    let second = || {
+        let (_, inode) = claim(&world.mem, "").unwrap();
+        let modified = world.mem.disk().objects[&inode].modified;
+        let since = modified.duration_since(std::time::UNIX_EPOCH);
+        since.unwrap().as_secs()
+    };
+    let mut before = 0;
+    for file in ["f", "g", "h"] {
+        world.session(|vault| vault.put(file, b"1"));
+        assert!(second() > before);
+        before = second();
+    }
+}
