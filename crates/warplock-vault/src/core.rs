@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 use crate::error::{Error, Result, Subject};
 use crate::format::keys::{Id, VaultKeys};
 use crate::format::layout::Layout;
-use crate::fs::FileType;
+use crate::fs::{Attributes, Changes, FileType, SetTime};
 use crate::memory::Memory;
 use crate::pool::Pool;
 use crate::store::storage::{At, Storage};
@@ -145,6 +145,25 @@ impl<S: Storage> Core<S> {
 fn seconds(time: SystemTime) -> u64 {
     let since = time.duration_since(SystemTime::UNIX_EPOCH);
     since.map_or(0, |since| since.as_secs())
+}
+
+/// Gives a file that is to replace another one a time in a later whole second: programs that copy
+/// the store compare lengths and whole seconds.
+pub(crate) fn make_later<S: Storage>(
+    storage: &S,
+    file: &S::File,
+    former: &Attributes,
+) -> io::Result<()> {
+    let later = former.modified.checked_add(Duration::from_secs(1));
+    let made = storage.attributes(At::File(file))?;
+    let Some(later) = later.filter(|later| *later > made.modified) else {
+        return Ok(());
+    };
+    let changes = Changes {
+        modified: Some(SetTime::To(later)),
+        ..Changes::default()
+    };
+    storage.change(At::File(file), &changes)
 }
 
 /// [`Core::open_own`], before there is a core.

@@ -13,7 +13,7 @@ use subtle::ConstantTimeEq;
 use warplock::Algorithm;
 use warplock_keyring::{Identities, MasterKey, Recipients, StanzaKind, derive};
 
-use crate::core::{hex, is_missing};
+use crate::core::{hex, is_missing, make_later};
 use crate::error::{Error, Result};
 use crate::format::keys::random;
 use crate::fs::{Attributes, Changes, FileType, RenameFlags};
@@ -205,6 +205,9 @@ impl Config {
                 take_after(storage, &file, former)?;
             }
             storage.write_at(&file, text.as_bytes(), 0)?;
+            if let Some(former) = former {
+                make_later(storage, &file, former)?;
+            }
             storage.sync(&file, true)?;
             storage.rename((root, new), (root, name), RenameFlags::empty())
         })();

@@ -4,16 +4,15 @@
 //! it.
 
 use std::ffi::{OsStr, OsString};
-use std::time::Duration;
 
 use rustix::io::Errno;
 use warplock::Key;
 
-use crate::core::{is_missing, not_ours, open_own_file};
+use crate::core::{is_missing, make_later, not_ours, open_own_file};
 use crate::error::{Error, Result};
 use crate::format::keys::Engines;
 use crate::format::layout::OVERHEAD;
-use crate::fs::{Changes, FileType, RenameFlags, SetTime};
+use crate::fs::{FileType, RenameFlags};
 use crate::store::storage::{At, Storage};
 
 /// What the file's name begins with; the machine's number follows in 16 hexadecimal digits.
@@ -125,16 +124,8 @@ pub(crate) fn write<S: Storage>(
     let written = (|| {
         let file = storage.create(&root, &new, 0o600)?;
         storage.write_at(&file, &sealed, 0)?;
-        // Programs that copy the store compare lengths and whole seconds.
-        if let Ok(before) = storage.attributes(At::Name(&root, &name))
-            && let Some(modified) = before.modified.checked_add(Duration::from_secs(1))
-            && modified > storage.attributes(At::File(&file))?.modified
-        {
-            let changes = Changes {
-                modified: Some(SetTime::To(modified)),
-                ..Changes::default()
-            };
-            storage.change(At::File(&file), &changes)?;
+        if let Ok(former) = storage.attributes(At::Name(&root, &name)) {
+            make_later(storage, &file, &former)?;
         }
         storage.sync(&file, true)?;
         storage.rename((&root, &new), (&root, &name), RenameFlags::empty())?;

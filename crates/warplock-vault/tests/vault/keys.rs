@@ -1,5 +1,6 @@
 //! Wrapped keys: several, changed, removed, recovered; on a real folder.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::{Arc, Barrier};
 
@@ -36,6 +37,25 @@ fn opened(path: &Path, identities: &Identities) -> MasterKey {
 
 fn refused(path: &Path, identities: &Identities) -> ErrorKind {
     unlock(path, identities).unwrap_err().kind()
+}
+
+/// Programs that copy the store by lengths and whole seconds see each change of a key.
+#[test]
+fn settings_are_never_as_old_as_those_before() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path();
+    let shown = || {
+        let found = path.join("warplock.vault").metadata().unwrap();
+        (found.len(), found.mtime())
+    };
+    let (to, _) = passphrase("first");
+    let key = init(path, &Settings::default(), "me", &to).unwrap();
+    for _ in 0..3 {
+        let (len, second) = shown();
+        replace_key(path, &key, "me", &to).unwrap();
+        assert_eq!(shown().0, len);
+        assert!(shown().1 > second);
+    }
 }
 
 #[test]
