@@ -359,22 +359,12 @@ fn any(spans: &Spans<'_>, is: impl Fn(Span) -> bool) -> bool {
 
 /// Whether messages are single blocks to encrypt without gaps, each with a key of its own.
 pub(super) fn are_blocks(batch: &Checked<'_>) -> bool {
-    let gapless = |spans: &Spans<'_>| {
-        matches!(
-            spans,
-            Spans::Even {
-                len: 16,
-                stride: 16,
-                ..
-            }
-        )
-    };
     let each = matches!(
         batch.keys,
         DeviceKeys::Each { .. } | DeviceKeys::Host(Keys::Each { .. })
     );
     let encrypts = batch.info.mode == Mode::Ecb && batch.direction == Direction::Encrypt;
-    each && encrypts && gapless(&batch.input_spans) && gapless(&batch.output_spans)
+    each && encrypts && batch.input_spans.are_blocks() && batch.output_spans.are_blocks()
 }
 
 fn key_number(batch: &Checked<'_>, number: usize) -> u32 {

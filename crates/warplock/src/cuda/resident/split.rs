@@ -12,7 +12,7 @@ use crate::cuda::launch::abi::{Address, MULTIPROCESSORS, SPLIT_CAPABILITY, SPLIT
 use crate::cuda::launch::link::{CudaLink, Link};
 use crate::cuda::launch::policy::Policy;
 use crate::cuda::launch::steps::{Grid, Parameter, Step};
-use crate::{Keys, Span, Spans};
+use crate::{Keys, Span};
 
 /// The sizes of clusters that are launched to find GPCs: clusters of eight alone may always get the
 /// same eight multiprocessors of a GPC.
@@ -167,8 +167,7 @@ pub(super) fn may_split(batch: &Checked<'_>, policy: &Policy) -> bool {
     let units = |span: Span| span.len.div_ceil(SPLIT_UNIT);
     let first = units(batch.input_spans.get(0));
     // Where messages are even, the first two tell.
-    let even = |spans: &Spans<'_>| matches!(spans, Spans::Even { .. });
-    let looked_at = match even(&batch.input_spans) && even(&batch.output_spans) {
+    let looked_at = match batch.input_spans.is_even() && batch.output_spans.is_even() {
         true => batch.count().min(2),
         false => batch.count(),
     };

@@ -34,8 +34,7 @@ pub(super) struct SpreadPlaces {
 /// Whether the device makes a call's tables.
 pub(super) fn spreads(batch: &Checked<'_>, policy: &Policy) -> bool {
     let one = matches!(batch.keys, DeviceKeys::Host(Keys::One(_)));
-    let even = |spans: &Spans<'_>| matches!(spans, Spans::Even { .. });
-    let pays = even(&batch.input_spans) && even(&batch.output_spans);
+    let pays = batch.input_spans.is_even() && batch.output_spans.is_even();
     if !one || are_blocks(batch) {
         return false;
     }
@@ -394,9 +393,8 @@ impl PlanSheet {
 
 /// Whether messages may have different lengths and are sorted by them.
 fn is_sorted(batch: &Checked<'_>) -> bool {
-    let ragged = |spans: &Spans<'_>| matches!(spans, Spans::Ragged(_));
-    let aad = matches!(&batch.aad, DeviceAad::Each { spans, .. } if ragged(spans));
-    batch.info.mode == Mode::Acorn && (ragged(&batch.input_spans) || aad)
+    let aad = matches!(&batch.aad, DeviceAad::Each { spans, .. } if !spans.is_even());
+    batch.info.mode == Mode::Acorn && (aad || !batch.input_spans.is_even())
 }
 
 /// Whether all are GCM messages with text, a nonce of 96 bits and no associated data.
