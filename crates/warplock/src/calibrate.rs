@@ -11,7 +11,7 @@ use crate::auto::{
 };
 use crate::batch::Tags;
 use crate::cpu::CpuBackend;
-use crate::cuda::{CudaBackend, pinned};
+use crate::cuda;
 use crate::job::Job;
 use crate::machine;
 use crate::{
@@ -336,7 +336,7 @@ fn crowded(cpu: &CpuBackend, one: &Costs, wake: f64) -> Result<f64, Error> {
 /// Measures the first GPU; none if there is none. `memory` is the time of all CPU threads per byte.
 fn gpu(cpu: &CpuBackend, threads: NonZeroUsize, memory: f64) -> Result<Option<GpuModel>, Error> {
     let start = Instant::now();
-    let (gpus, _) = CudaBackend::all(threads);
+    let (gpus, _) = cuda::all(threads);
     let start = start.elapsed().as_secs_f64() * 1e9;
     let Some(gpu) = gpus.into_iter().next() else {
         return Ok(None);
@@ -351,7 +351,7 @@ fn gpu(cpu: &CpuBackend, threads: NonZeroUsize, memory: f64) -> Result<Option<Gp
     };
     let mut model = GpuModel::guess(threads.get());
     model.start = start;
-    let (mut plain, mut sealed) = (pinned(MEMORY[1])?, pinned(MEMORY[1])?);
+    let (mut plain, mut sealed) = (cuda::pinned(MEMORY[1])?, cuda::pinned(MEMORY[1])?);
     let mut buffers = Buffers(&mut plain, &mut sealed);
     model.costs = costs(&scale, model.costs, &mut buffers, &run)?;
     let time = |bytes, buffers: &mut Buffers<'_>, run: &dyn Fn(&Job<'_>) -> _| {

@@ -225,10 +225,10 @@ impl<'a> Crew<'a> {
     }
 
     /// Whether a helper has a job to itself and needs no portions, which cost something, most of
-    /// all with GCM. If it fails, the whole job is done again, so the input must be unchanged.
+    /// all with GCM. If the whole job is done again where it fails, the input must be unchanged.
     fn is_alone(&self, job: &Job<'_>, helpers: &[Arc<dyn Helper>]) -> bool {
-        let whole = cuts(job.info().algorithm, job.direction());
-        helpers.len() == 1 && self.workers == 0 && self.redo && whole && !job.is_in_place()
+        let whole = cuts(job.info().algorithm, job.direction()) && !job.is_in_place();
+        helpers.len() == 1 && self.workers == 0 && (whole || !self.redo)
     }
 
     /// CPU work for a helper's thread while it waits, if the waits are long: a GPU takes as long

@@ -39,11 +39,13 @@ use crate::{Algorithm, Direction, Error};
 
 pub use calibration::Calibration;
 pub(crate) use calibration::Machine;
-pub(crate) use crew::{Broken, Crew, Helper, Helpers};
+pub(crate) use crew::{Crew, Helper, Helpers};
 pub(crate) use gpus::Start;
 pub(crate) use model::{BEYOND_CACHES, Cost, Costs, CpuModel, GpuModel, Model, Shape};
 pub(crate) use queue::cuts;
-pub(crate) use worker::{Limits, Pace};
+pub(crate) use worker::Pace;
+#[cfg(any(feature = "cuda", test))]
+pub(crate) use {crew::Broken, worker::Limits};
 
 /// If the CPU alone would take this many times as long as starting a GPU, a job waits for the
 /// start, and begins on the CPU meanwhile.
