@@ -147,7 +147,7 @@ impl<L: Link> Passage<'_, '_, L> {
                 link.download(&slot.stream, host, at + results as u64, results_len)?;
             }
             for rows in &flight.direct {
-                link.download_rows(&slot.stream, rows, text)?;
+                link.copy_rows(&slot.stream, rows, text, false)?;
             }
             let back = extent(&flight.staged);
             if back > 0 {

@@ -13,7 +13,7 @@ use crate::cuda::driver::memory::{
     self, Address, DeviceBytes, DeviceMemory, HostBytes, PinnedMemory,
 };
 use crate::cuda::driver::module::{Family, Module, argument};
-use crate::cuda::driver::rows::Rows;
+use crate::cuda::driver::rows::{Rows, Run};
 
 /// A device. All methods but `bind` are called on a thread that has bound it.
 ///
@@ -65,31 +65,35 @@ pub(crate) trait Link: Send + Sync {
         from: Address,
         len: usize,
     ) -> Result<(), Failure>;
-    /// Queues copies of rows to the device, where the text that they belong to starts at `text`.
-    unsafe fn upload_rows(
+    /// Queues a copy of a run between the host and a text on the device: to the device if `up`,
+    /// else from it.
+    unsafe fn copy_run(
         &self,
         stream: &Self::Stream,
+        run: Run,
         text: Address,
-        rows: &Rows,
+        up: bool,
     ) -> Result<(), Failure> {
-        let mut runs = (0..rows.count).map(|index| rows.run(index));
+        let at = text + run.place as u64;
         // SAFETY: by this method's contract.
-        runs.try_for_each(|run| unsafe {
-            self.upload(stream, text + run.place as u64, run.user, run.len)
-        })
+        unsafe {
+            match up {
+                true => self.upload(stream, at, run.user, run.len),
+                false => self.download(stream, run.user, at, run.len),
+            }
+        }
     }
-    /// Queues copies of rows from the device, as [`Link::upload_rows`].
-    unsafe fn download_rows(
+    /// The same for rows.
+    unsafe fn copy_rows(
         &self,
         stream: &Self::Stream,
         rows: &Rows,
         text: Address,
+        up: bool,
     ) -> Result<(), Failure> {
         let mut runs = (0..rows.count).map(|index| rows.run(index));
         // SAFETY: by this method's contract.
-        runs.try_for_each(|run| unsafe {
-            self.download(stream, run.user, text + run.place as u64, run.len)
-        })
+        runs.try_for_each(|run| unsafe { self.copy_run(stream, run, text, up) })
     }
     /// Queues zeros.
     unsafe fn wipe(&self, stream: &Self::Stream, at: Address, len: usize) -> Result<(), Failure>;
@@ -229,36 +233,18 @@ impl Link for CudaLink {
         unsafe { memory::download(stream, to, from, len) }
     }
 
-    unsafe fn upload_rows(
-        &self,
-        stream: &RawStream,
-        text: Address,
-        rows: &Rows,
-    ) -> Result<(), Failure> {
-        // SAFETY: by this function's contract.
-        unsafe {
-            match rows {
-                Rows {
-                    first, count: 1, ..
-                } => self.upload(stream, text + first.place as u64, first.user, first.len),
-                _ => memory::copy_rows(stream, rows, text, true),
-            }
-        }
-    }
-
-    unsafe fn download_rows(
+    unsafe fn copy_rows(
         &self,
         stream: &RawStream,
         rows: &Rows,
         text: Address,
+        up: bool,
     ) -> Result<(), Failure> {
         // SAFETY: by this function's contract.
         unsafe {
-            match rows {
-                Rows {
-                    first, count: 1, ..
-                } => self.download(stream, first.user, text + first.place as u64, first.len),
-                _ => memory::copy_rows(stream, rows, text, false),
+            match rows.count {
+                1 => self.copy_run(stream, rows.first, text, up),
+                _ => memory::copy_rows(stream, rows, text, up),
             }
         }
     }
