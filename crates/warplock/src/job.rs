@@ -116,6 +116,21 @@ impl<'a> Job<'a> {
         &self.keys
     }
 
+    /// The secret bytes of a message's key.
+    pub(crate) fn key_bytes(&self, index: usize) -> &'a [u8] {
+        match self.keys {
+            Keys::One(key) => key.bytes(),
+            Keys::Indexed {
+                keys,
+                index: numbers,
+            } => keys[numbers[index] as usize].bytes(),
+            Keys::Each { algorithm, bytes } => {
+                let len = algorithm.key_len();
+                &bytes[index * len..][..len]
+            }
+        }
+    }
+
     pub(crate) fn ivs(&self) -> &Ivs<'a> {
         &self.ivs
     }
