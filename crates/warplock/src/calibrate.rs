@@ -14,9 +14,7 @@ use crate::cpu::CpuBackend;
 use crate::cuda;
 use crate::job::Job;
 use crate::machine;
-use crate::{
-    Algorithm, Batch, Direction, Error, InstructionSet, Ivs, Key, Keys, Mode, Spans, Text,
-};
+use crate::{Algorithm, Batch, Direction, Error, InstructionSet, Ivs, Key, Keys, Spans, Text};
 
 /// Each measurement is the best of this many: disturbances only make it longer.
 const RUNS: usize = 3;
@@ -46,11 +44,7 @@ struct Sample {
 
 impl Sample {
     fn new(algorithm: Algorithm, count: usize, len: usize) -> Result<Self, Error> {
-        let iv_len = match algorithm.info().mode {
-            Mode::Ecb => 0,
-            Mode::Gcm => 12,
-            _ => 16,
-        };
+        let iv_len = algorithm.info().iv_len();
         Ok(Sample {
             key: Key::generate(algorithm)?,
             count,
