@@ -4,6 +4,7 @@
 mod acorn256;
 mod acorn512;
 mod avx;
+mod formulas;
 mod sse;
 mod vaes256;
 mod vaes512;
