@@ -44,26 +44,6 @@ use crate::Direction;
 /// and hashes.
 pub(crate) const WIDE: usize = 8;
 
-/// Registers in flight, see [`Lanes::DEPTH`].
-pub(crate) const fn depth<L: Lanes>() -> usize {
-    L::DEPTH
-}
-
-/// Registers in flight in XTS, see [`Lanes::XTS_DEPTH`].
-pub(crate) const fn xts_depth<L: Lanes>() -> usize {
-    L::XTS_DEPTH
-}
-
-/// See [`Lanes::PARTS`].
-pub(crate) const fn has_parts<L: Lanes>() -> bool {
-    L::PARTS
-}
-
-/// Blocks in [`WIDE`] registers.
-pub(crate) const fn width<L: Lanes>() -> usize {
-    WIDE * L::N
-}
-
 /// A direction that is known at compile time.
 #[inline(always)]
 pub(crate) const fn direction(encrypt: bool) -> Direction {
