@@ -223,10 +223,10 @@ macro_rules! kernels_of {
                 unsafe {
                     match direction {
                         Direction::Encrypt => {
-                            specialize_load!(io => body::gcm_encrypt::<$lanes>(key, powers, counter, y, io));
+                            specialize_load!(io => body::gcm::<$lanes, true>(key, powers, counter, y, io));
                         }
                         Direction::Decrypt => {
-                            specialize_store!(io => body::gcm_decrypt::<$lanes>(key, powers, counter, y, io));
+                            specialize_store!(io => body::gcm::<$lanes, false>(key, powers, counter, y, io));
                         }
                     }
                 }

@@ -31,7 +31,7 @@ pub(crate) use cbc::{cbc_decrypt, cbc_encrypt};
 pub(crate) use ctr::ctr;
 pub(crate) use each::ecb_each;
 pub(crate) use expand::expand;
-pub(crate) use gcm::{gcm_decrypt, gcm_encrypt, gcm_tag, ghash, ghash_powers};
+pub(crate) use gcm::{gcm, gcm_tag, ghash, ghash_powers};
 pub(crate) use short::{Apart, gcm_in_step, gcm_in_turn, gcm_short};
 #[cfg(all(test, target_arch = "x86_64"))]
 pub(crate) use xts::rows as xts_rows;
