@@ -16,6 +16,46 @@ macro_rules! each {
     };
 }
 
+/// Methods of [`Lanes`] for registers of one block.
+macro_rules! one_lane {
+    () => {
+        #[inline(always)]
+        unsafe fn gather(from: &[*const u8], offset: usize) -> Self {
+            // SAFETY: by the trait's contract.
+            unsafe { Self::load(from[0].add(offset)) }
+        }
+        #[inline(always)]
+        unsafe fn scatter(self, to: &[*mut u8], offset: usize) {
+            // SAFETY: by the trait's contract.
+            unsafe { self.store(to[0].add(offset)) }
+        }
+        #[inline(always)]
+        fn number64(self) -> Self {
+            self
+        }
+        #[inline(always)]
+        fn number32(self) -> Self {
+            self
+        }
+        #[inline(always)]
+        fn widen(one: Self) -> Self {
+            one
+        }
+        #[inline(always)]
+        fn shift_in(self, before: Self) -> Self {
+            before
+        }
+        #[inline(always)]
+        fn xts_powers(self) -> Self {
+            self
+        }
+        #[inline(always)]
+        fn sum(self) -> Self {
+            self
+        }
+    };
+}
+
 mod aes;
 mod cbc;
 mod counter_cache;
@@ -32,6 +72,7 @@ pub(crate) use ctr::ctr;
 pub(crate) use each::ecb_each;
 pub(crate) use expand::expand;
 pub(crate) use gcm::{gcm, gcm_tag, ghash, ghash_powers};
+pub(crate) use one_lane;
 pub(crate) use short::{Apart, gcm_in_step, gcm_in_turn, gcm_short};
 #[cfg(all(test, target_arch = "x86_64"))]
 pub(crate) use xts::rows as xts_rows;

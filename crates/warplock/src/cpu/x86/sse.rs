@@ -9,7 +9,7 @@ use std::arch::x86_64::{
 };
 
 use super::formulas::{lanes_formulas, op};
-use crate::cpu::body::{Block, Lanes, WIDE};
+use crate::cpu::body::{Block, Lanes, WIDE, one_lane};
 use crate::cpu::compiled::names::*;
 
 kernels_of!(
@@ -56,31 +56,14 @@ impl Lanes for Sse {
     const PARTS: bool = true;
 
     lanes_formulas!(Sse);
+    one_lane!();
 
-    #[inline(always)]
-    unsafe fn gather(from: &[*const u8], offset: usize) -> Self {
-        // SAFETY: by the trait's contract.
-        unsafe { Sse::load(from[0].add(offset)) }
-    }
-    #[inline(always)]
-    unsafe fn scatter(self, to: &[*mut u8], offset: usize) {
-        // SAFETY: by the trait's contract.
-        unsafe { self.store(to[0].add(offset)) }
-    }
     #[inline(always)]
     fn pin(mut self) -> Self {
         // SAFETY: no instruction at all.
         unsafe {
             std::arch::asm!("/* {0} */", inout(xmm_reg) self.0, options(nomem, nostack, preserves_flags));
         }
-        self
-    }
-    #[inline(always)]
-    fn number64(self) -> Self {
-        self
-    }
-    #[inline(always)]
-    fn number32(self) -> Self {
         self
     }
     #[inline(always)]
@@ -101,14 +84,6 @@ impl Lanes for Sse {
         let words = [u64::from_le_bytes(*first), u32::from_le_bytes(*last).into()];
         // SAFETY: by the trait's contract.
         Sse(unsafe { _mm_set_epi64x(words[1] as i64, words[0] as i64) })
-    }
-    #[inline(always)]
-    fn widen(one: Self) -> Self {
-        one
-    }
-    #[inline(always)]
-    fn shift_in(self, before: Self) -> Self {
-        before
     }
     #[inline(always)]
     fn doubles() -> bool {
@@ -152,19 +127,11 @@ impl Lanes for Sse {
         tweaks
     }
     #[inline(always)]
-    fn xts_powers(self) -> Self {
-        self
-    }
-    #[inline(always)]
     fn xts_next(self) -> Self {
         // Doubled by halves; the bits shifted out of each half, spread over a mask, select what is
         // added to the other: 1, or x^128 = x^7 + x^2 + x + 1.
         let (next, _) = self.xts_double(self.xts_signs());
         next
-    }
-    #[inline(always)]
-    fn sum(self) -> Self {
-        self
     }
 }
 
