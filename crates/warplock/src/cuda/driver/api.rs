@@ -146,19 +146,26 @@ impl fmt::Display for Version {
 
 /// One GPU.
 #[derive(Clone, Debug)]
+pub struct Gpu {
+    /// The number in `cuda:N`.
+    pub number: u32,
+    /// The product's name.
+    pub name: String,
+    /// Compute capability: major and minor number.
+    pub capability: (u32, u32),
+    /// Bytes of its memory.
+    pub memory: u64,
+    /// How many streaming multiprocessors it has.
+    pub multiprocessors: u32,
+    /// Their highest clock rate, in Hz.
+    pub hertz: u64,
+}
+
+/// A GPU that the driver has shown.
+#[derive(Clone, Debug)]
 pub(crate) struct DeviceHandle {
     pub(crate) handle: sys::CUdevice,
-    /// The number in `cuda:N`.
-    pub(crate) number: u32,
-    pub(crate) name: String,
-    /// Compute capability: major and minor number.
-    pub(crate) capability: (u32, u32),
-    /// Bytes of its memory.
-    pub(crate) memory: u64,
-    /// Streaming multiprocessors.
-    pub(crate) multiprocessors: u32,
-    /// Their highest clock rate.
-    pub(crate) hertz: u64,
+    pub(crate) gpu: Gpu,
 }
 
 impl DeviceHandle {
@@ -198,8 +205,7 @@ impl DeviceHandle {
             Ok(u32::try_from(value).unwrap_or(0))
         };
         let name = CStr::from_bytes_until_nul(&name).unwrap_or_default();
-        Ok(DeviceHandle {
-            handle,
+        let gpu = Gpu {
             number: number as u32,
             name: name.to_string_lossy().into_owned(),
             capability: (
@@ -210,7 +216,8 @@ impl DeviceHandle {
             multiprocessors: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
             // In kHz.
             hertz: 1000 * u64::from(attribute(Attribute::CU_DEVICE_ATTRIBUTE_CLOCK_RATE)?),
-        })
+        };
+        Ok(DeviceHandle { handle, gpu })
     }
 }
 
@@ -230,9 +237,8 @@ impl Context {
         let mut handle = null_mut();
         // SAFETY: a `DeviceHandle` comes from the loaded driver.
         let code = unsafe { sys::cuDevicePrimaryCtxRetain(&raw mut handle, device.handle) };
-        check(code, || {
-            format!("starting GPU {} ({})", device.number, device.name)
-        })?;
+        let Gpu { number, name, .. } = &device.gpu;
+        check(code, || format!("starting GPU {number} ({name})"))?;
         let device = device.handle;
         Ok(Arc::new(Context { handle, device }))
     }

@@ -185,7 +185,7 @@ fn c_name(name: &str) -> CString {
 pub(crate) type Argument = *mut c_void;
 
 /// The address of a parameter.
-pub(crate) fn argument<T>(value: &T) -> Argument {
+pub(crate) fn argument<T: ?Sized>(value: &T) -> Argument {
     std::ptr::from_ref(value).cast_mut().cast()
 }
 

@@ -59,7 +59,7 @@ pub(crate) fn all(threads: NonZeroUsize) -> (Vec<Arc<dyn Helper>>, Vec<String>) 
     for device in devices {
         match CudaBackend::on(&device, threads).and_then(CudaBackend::warmed) {
             Ok(backend) => good.push(Arc::new(backend)),
-            Err(failure) => problems.push(unused(&format!("cuda:{}", device.number), &failure)),
+            Err(failure) => problems.push(unused(&format!("cuda:{}", device.gpu.number), &failure)),
         }
     }
     (good, problems)
@@ -78,11 +78,11 @@ impl CudaBackend {
             copier: Copier::new(threads.min(most), near),
         };
         Ok(CudaBackend {
-            name: format!("cuda:{}", device.number),
-            hashes: hashes(device.capability),
+            name: format!("cuda:{}", device.gpu.number),
+            hashes: hashes(device.gpu.capability),
             gpu: Arc::new(gpu),
             near,
-            tested: Tested::on(device.number),
+            tested: Tested::on(device.gpu.number),
             rings: Mutex::default(),
             returned: Condvar::new(),
         })

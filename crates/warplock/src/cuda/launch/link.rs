@@ -117,16 +117,8 @@ impl CudaLink {
         Ok(CudaLink {
             context,
             module,
-            multiprocessors: device.multiprocessors,
+            multiprocessors: device.gpu.multiprocessors,
         })
-    }
-
-    pub(crate) fn context(&self) -> &Arc<Context> {
-        &self.context
-    }
-
-    pub(crate) fn module(&self) -> &Module {
-        &self.module
     }
 
     /// Copies a few bytes with a launch: an ordinary copy would wait for long ones on the link, and

@@ -6,7 +6,7 @@ use super::policy;
 use super::sheet::{Located, Split};
 use super::spread::Spread;
 use crate::cuda::driver::api::{Failure, RawStream};
-use crate::cuda::driver::module::{Argument, Family, Kernel, Module, argument};
+use crate::cuda::driver::module::{Family, Kernel, Module, argument};
 use crate::job::Job;
 use crate::{AlgorithmInfo, Cipher, Direction, Mode};
 
@@ -23,32 +23,28 @@ pub(crate) enum Parameter<'a> {
 }
 
 impl Parameter<'_> {
-    fn argument(&self) -> Argument {
-        match self {
-            Parameter::Work(work) => argument(work),
-            Parameter::Keys(keys) => argument(*keys),
-            Parameter::Address(address) => argument(address),
-            Parameter::Count(count) => argument(count),
-            Parameter::Number(number) => argument(number),
-            Parameter::Block(block) => argument(*block),
-            Parameter::Spread(spread) => argument(*spread),
-        }
-    }
-
     /// The value as the driver copies it.
     pub(crate) fn bytes(&self) -> &[u8] {
-        let len = match self {
-            Parameter::Work(work) => size_of_val(work),
-            Parameter::Keys(keys) => size_of_val(*keys),
-            Parameter::Address(address) => size_of_val(address),
-            Parameter::Count(count) => size_of_val(count),
-            Parameter::Number(number) => size_of_val(number),
-            Parameter::Block(block) => size_of_val(*block),
-            Parameter::Spread(spread) => size_of_val(*spread),
-        };
-        // SAFETY: the argument is the value's place, and none of these types has padding.
-        unsafe { std::slice::from_raw_parts(self.argument().cast::<u8>().cast_const(), len) }
+        // SAFETY: none of these types has padding.
+        unsafe {
+            match self {
+                Parameter::Work(work) => bytes_of(work),
+                Parameter::Keys(keys) => bytes_of(*keys),
+                Parameter::Address(address) => bytes_of(address),
+                Parameter::Count(count) => bytes_of(count),
+                Parameter::Number(number) => bytes_of(number),
+                Parameter::Block(block) => bytes_of(*block),
+                Parameter::Spread(spread) => bytes_of(*spread),
+            }
+        }
     }
+}
+
+/// # Safety
+/// The type has no padding.
+unsafe fn bytes_of<T>(value: &T) -> &[u8] {
+    // SAFETY: a reference is valid for all of its value, which has no padding.
+    unsafe { std::slice::from_raw_parts(std::ptr::from_ref(value).cast(), size_of::<T>()) }
 }
 
 /// The number of blocks, and of threads per block.
@@ -91,7 +87,8 @@ impl Step<'_> {
         stream: &RawStream,
     ) -> Result<(), Failure> {
         let (kernel, grid, threads) = self.shape(module, multiprocessors)?;
-        let mut arguments: Vec<_> = self.parameters.iter().map(Parameter::argument).collect();
+        let parameters = self.parameters.iter();
+        let mut arguments: Vec<_> = parameters.map(|value| argument(value.bytes())).collect();
         // SAFETY: the parameters are those of the kernel, see below; the rest by this function's
         // contract.
         unsafe { kernel.launch(&self.name, stream, grid, threads, &mut arguments) }

@@ -21,8 +21,9 @@ pub(super) struct Checked<'a> {
     pub(super) input_spans: Spans<'a>,
     pub(super) output: Region,
     pub(super) output_spans: Spans<'a>,
-    in_place: bool,
-    text_bytes: u64,
+    /// Whether each message is replaced by its result.
+    pub(super) in_place: bool,
+    pub(super) text_bytes: u64,
     pub(super) ivs: DeviceIvs<'a>,
     pub(super) aad: DeviceAad<'a>,
     pub(super) tags: DeviceTags,
@@ -100,11 +101,6 @@ impl<'a> Checked<'a> {
         Ok(checked)
     }
 
-    /// Whether each message is replaced by its result.
-    pub(super) fn is_in_place(&self) -> bool {
-        self.in_place
-    }
-
     /// How many messages.
     pub(super) fn count(&self) -> usize {
         self.input_spans.count()
@@ -130,13 +126,8 @@ impl<'a> Checked<'a> {
 
     /// Whether there is nothing to do: no message, or no text and no tags.
     pub(super) fn is_idle(&self) -> bool {
-        let no_text = self.text_bytes() == 0 && !self.info.algorithm.is_aead();
+        let no_text = self.text_bytes == 0 && !self.info.algorithm.is_aead();
         no_text || self.count() == 0
-    }
-
-    /// Text bytes of all messages together.
-    pub(super) fn text_bytes(&self) -> u64 {
-        self.text_bytes
     }
 
     /// The regions that are written, and those that are only read.

@@ -154,7 +154,7 @@ impl Gpcs {
 /// the same number of units, nearly full, at multiples of 16 bytes.
 pub(super) fn may_split(batch: &Checked<'_>, policy: &Policy) -> bool {
     let one = matches!(batch.keys, DeviceKeys::Host(Keys::One(_)));
-    let much = |from| batch.text_bytes() >= from;
+    let much = |from| batch.text_bytes >= from;
     if batch.info.mode != Mode::Gcm || !one || !policy.gcm_split.is_some_and(much) {
         return false;
     }
@@ -177,7 +177,7 @@ pub(super) fn may_split(batch: &Checked<'_>, policy: &Policy) -> bool {
         units(from) == first && (input | output).is_multiple_of(16)
     });
     let all = first as u64 * batch.count() as u64;
-    fits && u32::try_from(all).is_ok() && batch.text_bytes() >= all * (SPLIT_UNIT as u64) / 10 * 9
+    fits && u32::try_from(all).is_ok() && batch.text_bytes >= all * (SPLIT_UNIT as u64) / 10 * 9
 }
 
 #[cfg(test)]

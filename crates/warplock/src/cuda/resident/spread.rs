@@ -87,7 +87,7 @@ impl Shape {
     }
 
     fn of(batch: &Checked<'_>, policy: &Policy) -> Self {
-        let mean = batch.text_bytes() / batch.count().max(1) as u64;
+        let mean = batch.text_bytes / batch.count().max(1) as u64;
         let lens = |unit| Lens::of(unit, &batch.input_spans);
         let shape = Shape::new(batch.info, batch.direction, mean, policy, lens);
         Shape {
@@ -114,7 +114,7 @@ impl PlanSheet {
             Spans::Ragged(spans) => places.take(size_of_val(*spans)),
         };
         let input = array(&batch.input_spans);
-        let output = match batch.is_in_place() {
+        let output = match batch.in_place {
             true => input,
             false => array(&batch.output_spans),
         };
@@ -232,7 +232,7 @@ impl PlanSheet {
             }
         };
         write(places.input, &batch.input_spans);
-        if !batch.is_in_place() {
+        if !batch.in_place {
             write(places.output, &batch.output_spans);
         }
         if let DeviceIvs::Ragged { spans, .. } = &batch.ivs {
