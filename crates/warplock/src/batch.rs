@@ -82,7 +82,6 @@ impl Spans<'_> {
         }
     }
 
-    /// Of all messages together.
     pub(crate) fn bytes(&self) -> u64 {
         match self {
             Spans::Even { count, len, .. } => *count as u64 * *len as u64,

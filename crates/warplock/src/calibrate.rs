@@ -203,7 +203,6 @@ fn keep_least(costs: &mut Costs, found: &Costs, bytes: usize) {
     }
 }
 
-/// Runs jobs on the CPU.
 fn on_cpu(cpu: &CpuBackend) -> impl Fn(&Job<'_>) -> Result<(), Error> {
     move |job| {
         // SAFETY: the job's borrows outlive the call.

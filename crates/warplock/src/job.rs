@@ -92,22 +92,18 @@ impl Iv<'_> {
 }
 
 impl<'a> Job<'a> {
-    /// The algorithm's row of the table.
     pub(crate) fn info(&self) -> &'static AlgorithmInfo {
         self.info
     }
 
-    /// The direction.
     pub(crate) fn direction(&self) -> Direction {
         self.direction
     }
 
-    /// How many messages there are.
     pub(crate) fn count(&self) -> usize {
         self.input_spans.count()
     }
 
-    /// Text bytes of all messages together.
     pub(crate) fn text_bytes(&self) -> u64 {
         self.text_bytes
     }
@@ -157,7 +153,6 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// Whether results replace their input.
     pub(crate) fn is_in_place(&self) -> bool {
         self.input == self.output.cast_const()
     }

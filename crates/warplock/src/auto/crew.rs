@@ -31,7 +31,6 @@ pub(crate) trait Helper: Send + Sync {
     /// Its name, as `--backend` takes it.
     fn name(&self) -> String;
 
-    /// Whether it supports an algorithm.
     fn supports(&self, algorithm: Algorithm) -> bool;
 
     /// Whether it can start without delay: all tests have run and all buffers exist.
@@ -40,7 +39,6 @@ pub(crate) trait Helper: Send + Sync {
     /// Called on a thread that serves this helper alone, before it starts.
     fn pin_thread(&self) {}
 
-    /// The sizes of portions that it takes.
     fn limits(&self, job: &Job<'_>) -> Limits;
 
     /// Whether the job's memory is pinned, so that the helper can access it directly.

@@ -46,7 +46,6 @@ impl Costs {
     }
 }
 
-/// The CPU.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct CpuModel {
     /// On one thread.
@@ -104,7 +103,6 @@ fn rounds(algorithm: Algorithm) -> f64 {
 }
 
 impl CpuModel {
-    /// Guesses.
     pub(crate) fn guess(set: InstructionSet, threads: usize) -> Self {
         let aes = match set {
             InstructionSet::Portable => 3.3,
@@ -191,7 +189,6 @@ const IN_CACHE: f64 = 4e6;
 pub(crate) const BEYOND_CACHES: f64 = 32e6;
 
 impl GpuModel {
-    /// Guesses.
     pub(crate) fn guess(threads: usize) -> Self {
         let costs = Costs::new(|algorithm, direction| {
             let chained = algorithm.info().mode == Mode::Cbc && direction == Direction::Encrypt;

@@ -37,7 +37,6 @@ pub(crate) trait Words: Copy {
     fn xor3(self, b: Self, c: Self) -> Self;
     /// Its complement.
     fn xnor3(self, b: Self, c: Self) -> Self;
-    /// The majority of three.
     fn majority(self, b: Self, c: Self) -> Self;
     /// `one` where this has a one, `zero` elsewhere.
     fn choose(self, one: Self, zero: Self) -> Self;

@@ -94,7 +94,6 @@ pub(crate) struct Work<'a> {
     pub(crate) src: *const u8,
     pub(crate) dst: *mut u8,
     pub(crate) len: usize,
-    /// The result.
     pub(crate) tag: [u8; 16],
 }
 
@@ -117,7 +116,6 @@ impl Work<'_> {
         self.aad.len() + PAD
     }
 
-    /// Where the text ends.
     fn text_end(&self) -> usize {
         self.text() + self.len
     }

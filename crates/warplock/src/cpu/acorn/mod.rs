@@ -153,14 +153,12 @@ fn run_with(kernels: Option<&LaneKernels>, job: &Job<'_>, messages: Range<usize>
     failed
 }
 
-/// A message's key.
 fn key<'a>(job: &Job<'a>, index: usize) -> &'a [u8; 16] {
     job.key_bytes(index)
         .try_into()
         .expect("the job was checked: the key has 16 bytes")
 }
 
-/// A message's nonce.
 fn nonce<'a>(message: &Message<'a>) -> &'a [u8; 16] {
     match message.iv {
         Iv::Bytes(bytes) => bytes

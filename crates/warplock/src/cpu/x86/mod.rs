@@ -24,12 +24,10 @@ pub(super) fn acorn() -> [Option<&'static LaneKernels>; 3] {
     ]
 }
 
-/// VAES on 256 bits, if this machine has it.
 pub(super) fn vaes256() -> Option<&'static dyn Kernels> {
     vaes256::Vaes256::detect()
 }
 
-/// VAES on 512 bits, if this machine has it.
 pub(super) fn vaes512() -> Option<&'static dyn Kernels> {
     vaes512::Vaes512::detect()
 }
@@ -46,7 +44,6 @@ pub(super) fn gains_by_non_temporal_stores(set: InstructionSet) -> bool {
     matches!(set, InstructionSet::Vaes256 | InstructionSet::Vaes512)
 }
 
-/// Whether AMD made this CPU.
 pub(super) fn is_amd() -> bool {
     static AMD: OnceLock<bool> = OnceLock::new();
     *AMD.get_or_init(|| {

@@ -168,7 +168,6 @@ impl Lanes for Ymm {
 
 xts_products!(Ymm);
 
-/// The XOR of three.
 #[inline(always)]
 fn xor3(a: __m256i, b: __m256i, c: __m256i) -> __m256i {
     op!(xor(xor(a, b), c))

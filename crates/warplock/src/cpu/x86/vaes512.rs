@@ -237,7 +237,6 @@ impl Lanes for Zmm {
 
 xts_products!(Zmm);
 
-/// The XOR of three.
 #[inline(always)]
 fn xor3(a: __m512i, b: __m512i, c: __m512i) -> __m512i {
     op!(_mm512_ternarylogic_epi64::<0x96>(a, b, c))

@@ -19,7 +19,6 @@ use crate::lock::lock;
 use crate::portion::Source;
 use crate::{Algorithm, Error, Mode};
 
-/// Runs batches on a GPU.
 struct CudaBackend {
     name: String,
     /// Whether GCM runs here.

@@ -28,7 +28,6 @@ impl Drop for OneKey {
 }
 
 impl OneKey {
-    /// The key of a message.
     pub(crate) fn new(job: &Job<'_>, message: usize) -> Self {
         let kernels = kernels();
         match *job.keys() {

@@ -97,7 +97,6 @@ pub(crate) trait Link: Send + Sync {
     }
     /// Queues zeros.
     unsafe fn wipe(&self, stream: &Self::Stream, at: Address, len: usize) -> Result<(), Failure>;
-    /// Queues a kernel.
     unsafe fn launch(&self, stream: &Self::Stream, step: &Step<'_>) -> Result<(), Failure>;
 }
 

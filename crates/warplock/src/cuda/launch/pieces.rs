@@ -99,7 +99,6 @@ impl Cut {
         }
     }
 
-    /// Whether any text is cut.
     pub(crate) fn is_any(self) -> bool {
         self.each.is_some()
     }

@@ -298,7 +298,6 @@ impl DeviceKey {
         Ok(())
     }
 
-    /// Its algorithm.
     pub(super) fn info(&self) -> &'static AlgorithmInfo {
         self.key.algorithm().info()
     }

@@ -101,7 +101,6 @@ impl<'a> Checked<'a> {
         Ok(checked)
     }
 
-    /// How many messages.
     pub(super) fn count(&self) -> usize {
         self.input_spans.count()
     }
