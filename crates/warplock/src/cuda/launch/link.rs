@@ -136,7 +136,7 @@ impl CudaLink {
         // SAFETY: by this function's contract; there is room.
         unsafe { from.copy_to_nonoverlapping(bytes.0.as_mut_ptr(), len) };
         let name = "put";
-        let kernel = self.module.kernel(name, Family::Plain)?;
+        let kernel = self.module.kernel(name, Family::PLAIN)?;
         let count = len as u32;
         let mut arguments = [argument(&*bytes), argument(&to), argument(&count)];
         // SAFETY: the parameters are those of the kernel; the rest by this function's contract.

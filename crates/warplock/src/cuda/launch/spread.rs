@@ -98,7 +98,7 @@ impl Spread {
     pub(crate) fn steps(&self) -> Vec<Step<'_>> {
         let step = |name: &str| Step {
             name: name.to_owned(),
-            family: Family::Plain,
+            family: Family::PLAIN,
             grid: Grid::Threads(self.count.max(1)),
             parameters: vec![Parameter::Spread(self)],
         };

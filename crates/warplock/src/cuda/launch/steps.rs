@@ -106,7 +106,7 @@ impl Step<'_> {
         let grid = match &self.grid {
             Grid::Persistent(each) => multiprocessors * each,
             Grid::Like(other) => {
-                threads = module.kernel(other, Family::Flat)?.threads;
+                threads = module.kernel(other, Family::FLAT)?.threads;
                 multiprocessors
             }
             Grid::Blocks(count) => *count,
@@ -169,7 +169,7 @@ impl Launcher {
         let parts = u32::from(decrypts) | u32::from(two) << 1 | u32::from(hashes) << 2;
         Some(Step {
             name: "expand_keys".to_owned(),
-            family: Family::Flat,
+            family: Family::FLAT,
             grid: Grid::Threads(u64::from(count)),
             parameters: vec![
                 Parameter::Address(raw),
@@ -190,16 +190,16 @@ impl Launcher {
         let mut steps: Vec<Step<'a>> = self.expand(at).into_iter().collect();
         let way = self.direction.name();
         let (family, stem) = match (self.mode, self.direction) {
-            (Mode::Ecb, _) => (Family::Flat, format!("ecb_{way}")),
+            (Mode::Ecb, _) => (Family::FLAT, format!("ecb_{way}")),
             (Mode::Cbc, Direction::Encrypt) if at.work.count <= policy::FEW_CHAINS => {
-                (Family::Flat, "cbc_encrypt_few".to_owned())
+                (Family::FLAT, "cbc_encrypt_few".to_owned())
             }
-            (Mode::Cbc, Direction::Encrypt) => (Family::Cbc, "cbc_encrypt".to_owned()),
-            (Mode::Cbc, Direction::Decrypt) => (Family::Flat, "cbc_decrypt".to_owned()),
-            (Mode::Ctr, _) if key.is_none() => (Family::Flat, "ctr".to_owned()),
-            (Mode::Ctr, _) if at.long => (Family::Long, "ctr_long".to_owned()),
-            (Mode::Ctr, _) => (Family::Ctr, "ctr".to_owned()),
-            (Mode::Xts, _) => (Family::Flat, format!("xts_{way}")),
+            (Mode::Cbc, Direction::Encrypt) => (Family::CBC, "cbc_encrypt".to_owned()),
+            (Mode::Cbc, Direction::Decrypt) => (Family::FLAT, "cbc_decrypt".to_owned()),
+            (Mode::Ctr, _) if key.is_none() => (Family::FLAT, "ctr".to_owned()),
+            (Mode::Ctr, _) if at.long => (Family::LONG, "ctr_long".to_owned()),
+            (Mode::Ctr, _) => (Family::CTR, "ctr".to_owned()),
+            (Mode::Xts, _) => (Family::FLAT, format!("xts_{way}")),
             (Mode::Gcm, _) => unreachable!("GCM has launches of its own"),
             (Mode::Acorn, _) => unreachable!("ACORN has a launch of its own"),
         };
@@ -229,7 +229,7 @@ impl Launcher {
                 parameters.push(Parameter::Address(at.scratch));
                 steps.push(Step {
                     name: "cbc_save".to_owned(),
-                    family: Family::Flat,
+                    family: Family::FLAT,
                     grid: Grid::Like(name.clone()),
                     parameters: vec![Parameter::Work(at.work), Parameter::Address(at.scratch)],
                 });
@@ -243,7 +243,7 @@ impl Launcher {
                 family,
                 grid: match (chained, family) {
                     // Four lanes a message.
-                    (true, Family::Flat) => Grid::Fill(4 * at.work.count),
+                    (true, Family::FLAT) => Grid::Fill(4 * at.work.count),
                     (true, _) => Grid::Spread(at.work.count),
                     (false, _) => Grid::Persistent(1),
                 },
@@ -261,7 +261,7 @@ impl Launcher {
     fn with_tweaks(&self, name: String, grid: Grid, at: &Located) -> Step<'static> {
         Step {
             name,
-            family: Family::Flat,
+            family: Family::FLAT,
             grid,
             parameters: vec![
                 Parameter::Work(at.work),
@@ -277,7 +277,7 @@ impl Launcher {
         let mut steps: Vec<_> = self.expand(at).into_iter().collect();
         steps.push(Step {
             name: format!("gcm_small_{}", self.direction.name()),
-            family: Family::Small,
+            family: Family::SMALL,
             grid: Grid::Persistent(1),
             parameters: vec![
                 Parameter::Work(at.work),
@@ -302,7 +302,7 @@ impl Launcher {
     pub(crate) fn gcm_powers<'a>(&self, powers: Address, key: &'a OneKey) -> Step<'a> {
         Step {
             name: "gcm_powers".to_owned(),
-            family: Family::Plain,
+            family: Family::PLAIN,
             // Five rows of powers, and 320 inverses.
             grid: Grid::Blocks(7),
             parameters: vec![
@@ -317,7 +317,7 @@ impl Launcher {
     fn gcm_prepare<'a>(&self, at: &Located, key: &'a OneKey) -> Step<'a> {
         Step {
             name: format!("gcm_prepare_{}", self.bits()),
-            family: Family::Gcm,
+            family: Family::GCM,
             // Eight lanes a message.
             grid: Grid::AtMost(8 * at.message_count),
             parameters: vec![
@@ -347,9 +347,9 @@ impl Launcher {
         let (family, stem) = match is_long(&work) {
             true => {
                 parameters.push(Parameter::Number(u32::from(plain)));
-                (Family::GcmLong, "gcm_long")
+                (Family::GCM_LONG, "gcm_long")
             }
-            false => (Family::Gcm, "gcm"),
+            false => (Family::GCM, "gcm"),
         };
         (work.units > 0).then(|| Step {
             name: format!("{stem}_{}_{}", self.direction.name(), self.bits()),
@@ -363,7 +363,7 @@ impl Launcher {
     fn gcm_split<'a>(&self, at: &Located, split: &Split, key: &'a OneKey) -> Step<'a> {
         Step {
             name: format!("gcm_split_{}_{}", self.direction.name(), self.bits()),
-            family: Family::GcmSplit,
+            family: Family::GCM_SPLIT,
             grid: Grid::Persistent(1),
             parameters: vec![
                 Parameter::Work(split.work),
@@ -396,7 +396,7 @@ impl Launcher {
     fn gcm_finish(&self, at: &Located, tag_len: usize, opens: bool) -> Step<'static> {
         Step {
             name: "gcm_finish".to_owned(),
-            family: Family::Plain,
+            family: Family::PLAIN,
             grid: Grid::Threads(at.message_count),
             parameters: vec![
                 Parameter::Address(at.messages),
@@ -438,7 +438,7 @@ impl Launcher {
         let opens = self.direction == Direction::Decrypt;
         (opens && at.work.units > 0).then(|| Step {
             name: "gcm_wipe".to_owned(),
-            family: Family::Plain,
+            family: Family::PLAIN,
             grid: Grid::Persistent(4),
             parameters: vec![Parameter::Work(at.work), Parameter::Address(at.messages)],
         })
@@ -460,7 +460,7 @@ impl Launcher {
         ];
         Step {
             name,
-            family: Family::Acorn,
+            family: Family::ACORN,
             grid: Grid::Spread(at.message_count),
             parameters: parameters.into_iter().chain(more).collect(),
         }
@@ -476,7 +476,7 @@ impl Launcher {
     ) -> Step<'static> {
         Step {
             name: format!("ecb_each_{}", self.bits()),
-            family: Family::Each,
+            family: Family::EACH,
             grid: Grid::Persistent(1),
             parameters: vec![
                 Parameter::Address(keys),

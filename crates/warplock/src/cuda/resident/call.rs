@@ -421,7 +421,7 @@ fn give_verdicts(mode: Mode, at: Address, count: u64, to: DeviceVerdicts) -> Ste
     let [each, refused] = to.addresses();
     Step {
         name: "give_verdicts".to_owned(),
-        family: Family::Plain,
+        family: Family::PLAIN,
         grid: Grid::Threads(count.max(1)),
         parameters: vec![
             Parameter::Address(at + first as Address),

@@ -147,7 +147,7 @@ impl NonceCounter {
             parameters.extend(nonce);
             Step {
                 name: name.to_owned(),
-                family: Family::Plain,
+                family: Family::PLAIN,
                 grid,
                 parameters,
             }

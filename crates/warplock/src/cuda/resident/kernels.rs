@@ -54,7 +54,7 @@ impl Kernels {
         stream: &Stream,
     ) -> Result<(), Error> {
         self.device.call(|_| {
-            let kernel = self.module.kernel(name, Family::Plain)?;
+            let kernel = self.module.kernel(name, Family::PLAIN)?;
             // SAFETY: by this function's contract.
             unsafe { kernel.launch(name, stream.inner(), grid, kernel.threads, arguments) }
         })

@@ -52,7 +52,7 @@ impl Hashers {
                 let grid = cluster * (blocks / cluster * launch / 16).max(1);
                 let step = Step {
                     name: format!("neighbours_{cluster}"),
-                    family: Family::Plain,
+                    family: Family::PLAIN,
                     grid: Grid::Blocks(grid),
                     parameters: vec![Parameter::Address(out.address())],
                 };

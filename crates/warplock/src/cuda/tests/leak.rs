@@ -297,7 +297,7 @@ impl Bench {
     fn launch(&self, input: &Input) -> Result<(), Failure> {
         match &self.subject {
             Subject::Leaky(module) => {
-                let kernel = module.kernel("leaky_ecb_128", Family::Plain)?;
+                let kernel = module.kernel("leaky_ecb_128", Family::PLAIN)?;
                 let (text, blocks) = (self.text_at, (LEN / 16) as u64);
                 let keys = &input.key.encrypt;
                 let mut arguments = [argument(&text), argument(&blocks), argument(keys)];
