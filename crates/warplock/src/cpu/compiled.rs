@@ -61,11 +61,11 @@ macro_rules! specialize_load {
 macro_rules! kernels_of {
     ($(#[$doc:meta])* $name:ident, $lanes:ty, $set:expr, $features:literal, $detect:expr) => {
         $(#[$doc])*
-        pub(super) struct $name(());
+        pub(in crate::cpu) struct $name(());
 
         impl $name {
             /// The kernels, if this machine has the instructions.
-            pub(super) fn detect() -> Option<&'static dyn Kernels> {
+            pub(in crate::cpu) fn detect() -> Option<&'static dyn Kernels> {
                 static KERNELS: $name = $name(());
                 $detect.then_some(&KERNELS as &dyn Kernels)
             }

@@ -6,8 +6,8 @@ mod acorn512;
 mod avx;
 mod formulas;
 mod sse;
-mod vaes256;
-mod vaes512;
+pub(super) mod vaes256;
+pub(super) mod vaes512;
 
 use std::arch::x86_64::__cpuid;
 use std::sync::OnceLock;
@@ -22,14 +22,6 @@ pub(super) fn acorn() -> [Option<&'static LaneKernels>; 3] {
         acorn512::detect(),
         acorn256::detect(),
     ]
-}
-
-pub(super) fn vaes256() -> Option<&'static dyn Kernels> {
-    vaes256::Vaes256::detect()
-}
-
-pub(super) fn vaes512() -> Option<&'static dyn Kernels> {
-    vaes512::Vaes512::detect()
 }
 
 /// The best encoding of AES-NI that this machine has.

@@ -100,8 +100,8 @@ impl Driver {
             return Err(format!(
                 "the NVIDIA driver is too old: it knows CUDA {}, but {} is needed; install driver \
                  580 or newer",
-                Version(version),
-                Version(NEEDED),
+                self::version(version),
+                self::version(NEEDED),
             ));
         }
         // SAFETY: the library is loaded; the flags must be 0.
@@ -117,8 +117,8 @@ impl Driver {
     }
 
     /// The version of CUDA that the driver knows, such as 13.0.
-    pub(crate) fn version(self) -> Version {
-        Version(self.version)
+    pub(crate) fn version(self) -> String {
+        version(self.version)
     }
 
     /// Every GPU that the driver shows, in its order.
@@ -134,14 +134,9 @@ impl Driver {
 /// The message if the driver finds no GPU.
 pub(crate) const NO_GPU: &str = "the NVIDIA driver finds no GPU (CUDA_VISIBLE_DEVICES may hide it)";
 
-/// A version of CUDA as the driver counts it: 1000 times the major number, 10 times the minor.
-#[derive(Clone, Copy)]
-pub(crate) struct Version(i32);
-
-impl fmt::Display for Version {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}", self.0 / 1000, self.0 % 1000 / 10)
-    }
+/// A version of CUDA, from 1000 times the major number and 10 times the minor, as the driver counts.
+fn version(number: i32) -> String {
+    format!("{}.{}", number / 1000, number % 1000 / 10)
 }
 
 /// One GPU.

@@ -29,7 +29,7 @@ pub fn devices() -> Result<Devices, Error> {
         return Err(none(NO_GPU.to_owned()));
     }
     Ok(Devices {
-        driver: driver.version().to_string(),
+        driver: driver.version(),
         gpus: found.into_iter().map(|device| device.gpu).collect(),
     })
 }

@@ -29,15 +29,12 @@ impl Drop for OneKey {
 
 impl OneKey {
     pub(crate) fn new(job: &Job<'_>, message: usize) -> Self {
-        let kernels = kernels();
         match *job.keys() {
-            Keys::One(key) => OneKey::from(key.prepared(kernels)),
-            Keys::Indexed { keys, index } => {
-                OneKey::from(keys[index[message] as usize].prepared(kernels))
-            }
+            Keys::One(key) => OneKey::of(key),
+            Keys::Indexed { keys, index } => OneKey::of(&keys[index[message] as usize]),
             Keys::Each { algorithm, .. } => {
                 let mut prepared = Prepared::empty();
-                prepared.set(kernels, algorithm, job.key_bytes(message), 16, true);
+                prepared.set(kernels(), algorithm, job.key_bytes(message), 16, true);
                 OneKey::from(&prepared)
             }
         }

@@ -20,6 +20,18 @@ pub(crate) struct Column {
     pub(crate) len: u64,
 }
 
+impl Column {
+    /// Things of `len` bytes, `stride` bytes apart.
+    pub(crate) fn even(base: Address, stride: u64, len: u64) -> Self {
+        Column {
+            base,
+            stride,
+            len,
+            ..Column::default()
+        }
+    }
+}
+
 /// Where tags are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u32)]

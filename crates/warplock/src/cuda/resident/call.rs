@@ -198,7 +198,7 @@ impl DeviceKey {
         stream: &Stream,
     ) -> Result<(), Error> {
         let batch = self.check(batch)?;
-        self.check_rest(&batch, &verdicts, &workspace)?;
+        batch.check_apart(&check_words(batch.count(), &verdicts, &workspace)?)?;
         if batch.is_idle() {
             return Ok(());
         }
@@ -329,16 +329,6 @@ impl DeviceKey {
             &self.policy,
             multiprocessors,
         )
-    }
-
-    /// Checks what a plan does not have.
-    fn check_rest(
-        &self,
-        batch: &Checked<'_>,
-        verdicts: &DeviceVerdicts,
-        workspace: &Region,
-    ) -> Result<(), Error> {
-        batch.check_apart(&check_words(batch.count(), verdicts, workspace)?)
     }
 }
 

@@ -259,12 +259,9 @@ impl PlanSheet {
         let column = |at: usize, region: Region, spans: &Spans<'_>| {
             let array = sheet + at as Address;
             match *spans {
-                Spans::Even { len, stride, .. } => Column {
-                    base: region.address(),
-                    stride: stride as u64,
-                    len: len as u64,
-                    ..Column::default()
-                },
+                Spans::Even { len, stride, .. } => {
+                    Column::even(region.address(), stride as u64, len as u64)
+                }
                 Spans::Ragged(_) => Column {
                     base: region.address(),
                     offsets: array,
@@ -275,12 +272,7 @@ impl PlanSheet {
             }
         };
         let iv_len = batch.info.iv_len() as u64;
-        let in_row = |region: Region, len: u64| Column {
-            base: region.address(),
-            stride: len,
-            len,
-            ..Column::default()
-        };
+        let in_row = |region: Region, len: u64| Column::even(region.address(), len, len);
         let mut spread = Spread {
             input: column(places.input, batch.input, &batch.input_spans),
             output: column(places.output, batch.output, &batch.output_spans),
@@ -293,11 +285,7 @@ impl PlanSheet {
             },
             aad: match &batch.aad {
                 DeviceAad::None => Column::default(),
-                DeviceAad::Shared(bytes) => Column {
-                    base: bytes.address(),
-                    len: bytes.len() as u64,
-                    ..Column::default()
-                },
+                DeviceAad::Shared(bytes) => Column::even(bytes.address(), 0, bytes.len() as u64),
                 DeviceAad::Each { bytes, spans } => column(places.aad, *bytes, spans),
             },
             own_len: iv_len as u32,
