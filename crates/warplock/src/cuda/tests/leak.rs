@@ -363,7 +363,7 @@ fn subjects() -> Vec<What> {
     let devices = Driver::load().and_then(|driver| driver.devices().map_err(|f| f.to_string()));
     let splits = devices.is_ok_and(|all| {
         all.first()
-            .is_some_and(|d| d.capability == SPLIT_CAPABILITY)
+            .is_some_and(|d| d.gpu.capability == SPLIT_CAPABILITY)
     });
     let mut subjects = Vec::new();
     for algorithm in Algorithm::all() {
