@@ -81,6 +81,29 @@ impl Spans<'_> {
             Spans::Ragged(spans) => spans[index],
         }
     }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        match self {
+            Spans::Even { count, len, .. } => *count as u64 * *len as u64,
+            Spans::Ragged(spans) => spans.iter().map(|span| span.len as u64).sum(),
+        }
+    }
+
+    pub(crate) fn is_even(&self) -> bool {
+        matches!(self, Spans::Even { .. })
+    }
+
+    /// Whether the messages are single blocks without gaps.
+    pub(crate) fn are_blocks(&self) -> bool {
+        matches!(
+            self,
+            Spans::Even {
+                len: 16,
+                stride: 16,
+                ..
+            }
+        )
+    }
 }
 
 /// The buffers of a batch's texts, in host memory.

@@ -11,12 +11,10 @@ use crate::auto::{
 };
 use crate::batch::Tags;
 use crate::cpu::CpuBackend;
-use crate::cuda::{CudaBackend, pinned};
+use crate::cuda;
 use crate::job::Job;
 use crate::machine;
-use crate::{
-    Algorithm, Batch, Direction, Error, InstructionSet, Ivs, Key, Keys, Mode, Spans, Text,
-};
+use crate::{Algorithm, Batch, Direction, Error, InstructionSet, Ivs, Key, Keys, Spans, Text};
 
 /// Each measurement is the best of this many: disturbances only make it longer.
 const RUNS: usize = 3;
@@ -46,11 +44,7 @@ struct Sample {
 
 impl Sample {
     fn new(algorithm: Algorithm, count: usize, len: usize) -> Result<Self, Error> {
-        let iv_len = match algorithm.info().mode {
-            Mode::Ecb => 0,
-            Mode::Gcm => 12,
-            _ => 16,
-        };
+        let iv_len = algorithm.info().iv_len();
         Ok(Sample {
             key: Key::generate(algorithm)?,
             count,
@@ -209,7 +203,6 @@ fn keep_least(costs: &mut Costs, found: &Costs, bytes: usize) {
     }
 }
 
-/// Runs jobs on the CPU.
 fn on_cpu(cpu: &CpuBackend) -> impl Fn(&Job<'_>) -> Result<(), Error> {
     move |job| {
         // SAFETY: the job's borrows outlive the call.
@@ -336,7 +329,7 @@ fn crowded(cpu: &CpuBackend, one: &Costs, wake: f64) -> Result<f64, Error> {
 /// Measures the first GPU; none if there is none. `memory` is the time of all CPU threads per byte.
 fn gpu(cpu: &CpuBackend, threads: NonZeroUsize, memory: f64) -> Result<Option<GpuModel>, Error> {
     let start = Instant::now();
-    let (gpus, _) = CudaBackend::all(threads);
+    let (gpus, _) = cuda::all(threads);
     let start = start.elapsed().as_secs_f64() * 1e9;
     let Some(gpu) = gpus.into_iter().next() else {
         return Ok(None);
@@ -351,7 +344,7 @@ fn gpu(cpu: &CpuBackend, threads: NonZeroUsize, memory: f64) -> Result<Option<Gp
     };
     let mut model = GpuModel::guess(threads.get());
     model.start = start;
-    let (mut plain, mut sealed) = (pinned(MEMORY[1])?, pinned(MEMORY[1])?);
+    let (mut plain, mut sealed) = (cuda::pinned(MEMORY[1])?, cuda::pinned(MEMORY[1])?);
     let mut buffers = Buffers(&mut plain, &mut sealed);
     model.costs = costs(&scale, model.costs, &mut buffers, &run)?;
     let time = |bytes, buffers: &mut Buffers<'_>, run: &dyn Fn(&Job<'_>) -> _| {

@@ -107,8 +107,37 @@ pub(crate) fn check_tag_len(
     .of_batch())
 }
 
+/// Bytes of appended tags after each input, and after each output.
+pub(crate) fn appended(direction: Direction, tag: usize) -> (usize, usize) {
+    match direction {
+        Direction::Encrypt => (0, tag),
+        Direction::Decrypt => (tag, 0),
+    }
+}
+
+/// All texts and their places fit, in an input and an output of these lengths, with a tag of
+/// `tag` bytes after each ciphertext.
+pub(crate) fn check_places(
+    info: &AlgorithmInfo,
+    direction: Direction,
+    [(input, input_len), (output, output_len)]: [(&Spans<'_>, usize); 2],
+    in_place: bool,
+    tag: usize,
+) -> Result<(), Error> {
+    if !in_place {
+        same_lengths(input, output)?;
+    }
+    check_texts(info, input)?;
+    let (tag_in, tag_out) = appended(direction, tag);
+    inside(input, tag_in, input_len, "the input")?;
+    inside(output, tag_out, output_len, "the output")?;
+    // In place, a message's tag must not be overwritten by other messages, even if it is only
+    // read.
+    disjoint(output, if in_place { tag } else { tag_out })
+}
+
 /// Every text has a length that the algorithm takes.
-pub(crate) fn check_texts(info: &AlgorithmInfo, spans: &Spans<'_>) -> Result<(), Error> {
+fn check_texts(info: &AlgorithmInfo, spans: &Spans<'_>) -> Result<(), Error> {
     each(spans, |index, span| {
         if info.accepts_text_len(span.len as u64) {
             return Ok(());
@@ -172,7 +201,7 @@ pub(crate) fn check_sectors(info: &AlgorithmInfo) -> Result<(), Error> {
     Err(Lack::Sectors.of(info.algorithm))
 }
 
-pub(crate) fn same_lengths(input: &Spans<'_>, output: &Spans<'_>) -> Result<(), Error> {
+fn same_lengths(input: &Spans<'_>, output: &Spans<'_>) -> Result<(), Error> {
     same_count(output.count(), input.count(), "places for results")?;
     // Where all are alike, the first tells: a count may be absurd, and no array bounds it.
     let looked_at = match (input, output) {
@@ -222,7 +251,7 @@ pub(crate) fn inside(
 }
 
 /// No two spans (with the `extra` bytes after each) may share a byte.
-pub(crate) fn disjoint(spans: &Spans<'_>, extra: usize) -> Result<(), Error> {
+fn disjoint(spans: &Spans<'_>, extra: usize) -> Result<(), Error> {
     let overlap = |index: usize| BatchProblem::ResultsOverlap.of_message(index);
     match spans {
         Spans::Even { count, len, stride } => {

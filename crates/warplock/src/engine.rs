@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::auto::{Demanded, Helper, Planner};
+use crate::auto::{Demanded, Planner};
 use crate::backend::BackendChoice;
 use crate::cpu::{CpuBackend, InstructionSet};
-use crate::cuda::CudaBackend;
+use crate::cuda;
 use crate::job::Job;
 use crate::single::Single;
 use crate::{Algorithm, AlgorithmInfo, Batch, Direction, Error, Mode};
@@ -34,9 +33,7 @@ pub struct Engine {
 /// The destination of batches.
 enum Route {
     Cpu,
-    /// On one GPU that was requested by name.
-    Gpu(Box<CudaBackend>),
-    /// On several.
+    /// On GPUs that were requested by name.
     Gpus(Demanded),
     /// The backend that finishes first.
     Auto(Box<Planner>),
@@ -112,14 +109,16 @@ impl Builder {
         let route = match choice {
             BackendChoice::Cpu(_) => Route::Cpu,
             BackendChoice::Auto => Route::Auto(Box::new(machine::planner(set, threads, warn))),
-            BackendChoice::Cuda(number) => Route::Gpu(Box::new(CudaBackend::new(number, threads)?)),
+            BackendChoice::Cuda(number) => Route::Gpus(Demanded {
+                gpus: vec![cuda::open(number, threads)?],
+            }),
             BackendChoice::Gpus(set) => {
-                let open = |number| {
-                    let gpu: Arc<dyn Helper> = Arc::new(CudaBackend::new(Some(number), threads)?);
-                    Ok(gpu)
-                };
-                let gpus: Result<Vec<_>, Error> = set.numbers().map(open).collect();
-                Route::Gpus(Demanded { gpus: gpus? })
+                let gpus = set
+                    .numbers()
+                    .map(|number| cuda::open(Some(number), threads));
+                Route::Gpus(Demanded {
+                    gpus: gpus.collect::<Result<_, _>>()?,
+                })
             }
         };
         Ok(Engine {
@@ -166,7 +165,6 @@ impl Engine {
     pub fn backend(&self) -> String {
         match &self.route {
             Route::Cpu => self.cpu.name(),
-            Route::Gpu(gpu) => gpu.name(),
             Route::Gpus(gpus) => gpus.names(),
             Route::Auto(planner) => {
                 let gpus = planner.awake().into_iter();
@@ -188,7 +186,7 @@ impl Engine {
     pub fn gpu_bytes(&self) -> Vec<GpuBytes> {
         let done = match &self.route {
             Route::Auto(planner) => planner.done(),
-            Route::Cpu | Route::Gpu(_) | Route::Gpus(_) => BTreeMap::new(),
+            Route::Cpu | Route::Gpus(_) => BTreeMap::new(),
         };
         let done = done.into_iter();
         done.map(|(backend, bytes)| GpuBytes { backend, bytes })
@@ -200,7 +198,7 @@ impl Engine {
     pub fn may_use_gpu(&self) -> bool {
         match &self.route {
             Route::Cpu => false,
-            Route::Gpu(_) | Route::Gpus(_) => true,
+            Route::Gpus(_) => true,
             Route::Auto(planner) => planner.may_have_gpus(),
         }
     }
@@ -214,7 +212,6 @@ impl Engine {
     ) -> bool {
         match &self.route {
             Route::Cpu => false,
-            Route::Gpu(gpu) => gpu.supports(algorithm),
             Route::Gpus(gpus) => gpus.supports(algorithm),
             Route::Auto(planner) => planner.pays(self.cpu.threads(), algorithm, direction, len),
         }
@@ -275,7 +272,7 @@ impl Engine {
             _ if info.mode == Mode::Acorn => 0,
             Route::Cpu => u64::MAX,
             Route::Auto(planner) => planner.alone_for_cpu(info.algorithm, direction),
-            Route::Gpu(_) | Route::Gpus(_) => 0,
+            Route::Gpus(_) => 0,
         }
     }
 
@@ -296,11 +293,6 @@ impl Engine {
             }
             // SAFETY: as above.
             Route::Cpu | Route::Auto(_) => unsafe { self.cpu.run(&job) },
-            Route::Gpu(gpu) => {
-                supported(gpu.supports(job.info().algorithm), || gpu.name(), &job)?;
-                // SAFETY: as above.
-                unsafe { gpu.run(&job) }?
-            }
             Route::Gpus(gpus) => {
                 let known = gpus.supports(job.info().algorithm);
                 supported(known, || gpus.names(), &job)?;

@@ -69,7 +69,7 @@ pub enum Error {
     #[error("the operating system's random generator failed")]
     Randomness,
     /// A batch, one of its messages, or a piece of a stream that cannot be worked on as it is.
-    #[error("{}{problem}", Place(*message))]
+    #[error("{}{problem}", message.map_or_else(String::new, |index| format!("message {index}: ")))]
     Batch {
         /// The message's place in the batch, from 0, if the problem is one message's.
         message: Option<usize>,
@@ -237,7 +237,10 @@ pub enum BatchProblem {
     /// A span lies outside its buffer.
     #[error(
         "{len} bytes at {offset}{} lie outside {what}, which has {buffer} bytes",
-        Tag(*tag)
+        match *tag {
+            0 => String::new(),
+            len => format!(" and a tag of {len} bytes (Tags::Apart puts tags elsewhere)"),
+        }
     )]
     OutOfBounds {
         /// Which buffer, in words.
@@ -382,30 +385,5 @@ impl fmt::Display for Lack {
             }
             Lack::KeyHalves => "has keys without halves: make them with Key::new",
         })
-    }
-}
-
-/// The words before a problem.
-struct Place(Option<usize>);
-
-impl fmt::Display for Place {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0
-            .map_or(Ok(()), |index| write!(f, "message {index}: "))
-    }
-}
-
-/// The words for a tag of this many bytes, if there is one.
-struct Tag(usize);
-
-impl fmt::Display for Tag {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            0 => Ok(()),
-            len => write!(
-                f,
-                " and a tag of {len} bytes (Tags::Apart puts tags elsewhere)"
-            ),
-        }
     }
 }

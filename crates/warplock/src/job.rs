@@ -5,8 +5,8 @@ use std::ops::Range;
 
 use crate::batch::{Aad, Batch, Direction, Ivs, Keys, Span, Spans, Tags, Text};
 use crate::checks::{
-    check_array, check_iv_array, check_iv_len, check_keys, check_sectors, check_tag_len,
-    check_texts, disjoint, each, inside, same_count, same_lengths,
+    check_array, check_iv_array, check_iv_len, check_keys, check_places, check_sectors,
+    check_tag_len, each, inside, same_count,
 };
 use crate::random::fill_random;
 use crate::simple::authenticates;
@@ -40,8 +40,8 @@ pub(crate) struct Job<'a> {
 #[derive(Clone, Copy)]
 enum TagPlace {
     Appended,
+    /// Only read by a job that opens.
     Apart(*mut u8),
-    Given(*const u8),
 }
 
 // SAFETY: a job is a set of borrows (`&[u8]`, `&mut [u8]`, `&Key`) that may all go to other
@@ -92,28 +92,39 @@ impl Iv<'_> {
 }
 
 impl<'a> Job<'a> {
-    /// The algorithm's row of the table.
     pub(crate) fn info(&self) -> &'static AlgorithmInfo {
         self.info
     }
 
-    /// The direction.
     pub(crate) fn direction(&self) -> Direction {
         self.direction
     }
 
-    /// How many messages there are.
     pub(crate) fn count(&self) -> usize {
         self.input_spans.count()
     }
 
-    /// Text bytes of all messages together.
     pub(crate) fn text_bytes(&self) -> u64 {
         self.text_bytes
     }
 
     pub(crate) fn keys(&self) -> &Keys<'a> {
         &self.keys
+    }
+
+    /// The secret bytes of a message's key.
+    pub(crate) fn key_bytes(&self, index: usize) -> &'a [u8] {
+        match self.keys {
+            Keys::One(key) => key.bytes(),
+            Keys::Indexed {
+                keys,
+                index: numbers,
+            } => keys[numbers[index] as usize].bytes(),
+            Keys::Each { algorithm, bytes } => {
+                let len = algorithm.key_len();
+                &bytes[index * len..][..len]
+            }
+        }
     }
 
     pub(crate) fn ivs(&self) -> &Ivs<'a> {
@@ -127,7 +138,7 @@ impl<'a> Job<'a> {
 
     /// Whether all messages have the same length.
     pub(crate) fn is_even(&self) -> bool {
-        matches!(self.input_spans, Spans::Even { .. })
+        self.input_spans.is_even()
     }
 
     /// The bytes of text and of associated data of each message, if they are the same for all.
@@ -142,7 +153,6 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// Whether results replace their input.
     pub(crate) fn is_in_place(&self) -> bool {
         self.input == self.output.cast_const()
     }
@@ -180,8 +190,6 @@ impl<'a> Job<'a> {
             TagPlace::Appended => output,
             // SAFETY: the checks in `new` found `tag_len` bytes for each message.
             TagPlace::Apart(tags) => unsafe { tags.add(index * self.tag_len) },
-            // SAFETY: as above; a job that opens only reads them.
-            TagPlace::Given(tags) => unsafe { tags.add(index * self.tag_len).cast_mut() },
         };
         let iv = match self.ivs {
             Ivs::None => Iv::Bytes(&[]),
@@ -226,20 +234,11 @@ impl<'a> Job<'a> {
         &self,
         messages: Range<usize>,
     ) -> Option<(&'a [u8], *const u8, *mut u8)> {
-        let gapless = |spans: &Spans<'_>| {
-            matches!(
-                spans,
-                Spans::Even {
-                    len: 16,
-                    stride: 16,
-                    ..
-                }
-            )
-        };
         let Keys::Each { bytes, algorithm } = self.keys else {
             return None;
         };
-        if messages.is_empty() || !gapless(&self.input_spans) || !gapless(&self.output_spans) {
+        let gapless = self.input_spans.are_blocks() && self.output_spans.are_blocks();
+        if messages.is_empty() || !gapless {
             return None;
         }
         let Message { input, output, .. } = self.message(messages.start);
@@ -301,25 +300,12 @@ impl<'a> Job<'a> {
 
         check_keys(direction, &keys, count)?;
         check_tag_len(info, direction, tag_len)?;
-        if !in_place {
-            same_lengths(&input_spans, &output_spans)?;
-        }
-        check_texts(info, &input_spans)?;
-
-        let appended = if aead && matches!(tags, Tags::Appended) {
-            tag_len
-        } else {
-            0
+        let appended = match tags {
+            Tags::Appended if aead => tag_len,
+            _ => 0,
         };
-        let (tag_in, tag_out) = match direction {
-            Direction::Encrypt => (0, appended),
-            Direction::Decrypt => (appended, 0),
-        };
-        inside(&input_spans, tag_in, input_len, "the input")?;
-        inside(&output_spans, tag_out, output_len, "the output")?;
-        // In place, a message's tag must not be overwritten by other messages, even if it is only
-        // read.
-        disjoint(&output_spans, if in_place { appended } else { tag_out })?;
+        let texts = [(&input_spans, input_len), (&output_spans, output_len)];
+        check_places(info, direction, texts, in_place, appended)?;
 
         let tags = match tags {
             Tags::Appended => TagPlace::Appended,
@@ -333,7 +319,7 @@ impl<'a> Job<'a> {
             }
             Tags::Given(array) => {
                 check_array(array.len(), count, tag_len, "tags")?;
-                TagPlace::Given(array.as_ptr())
+                TagPlace::Apart(array.as_ptr().cast_mut())
             }
         };
 
@@ -349,10 +335,6 @@ impl<'a> Job<'a> {
         }
         let draws_ivs = matches!(ivs, Ivs::Random(_));
         ivs.draw()?;
-        let text_bytes = match input_spans {
-            Spans::Even { count, len, .. } => count as u64 * len as u64,
-            Spans::Ragged(spans) => spans.iter().map(|span| span.len as u64).sum(),
-        };
         Ok(Job {
             info,
             direction,
@@ -361,7 +343,7 @@ impl<'a> Job<'a> {
             output,
             input_spans,
             output_spans,
-            text_bytes,
+            text_bytes: input_spans.bytes(),
             ivs,
             draws_ivs,
             iv_len: info.iv_len(),

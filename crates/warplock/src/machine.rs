@@ -5,12 +5,12 @@ use std::path::Path;
 
 use crate::InstructionSet;
 use crate::auto::{Calibration, Model, Planner};
-use crate::cuda::CudaBackend;
+use crate::cuda;
 
 /// A planner for this machine's GPUs, with the model that was measured here or guesses.
 pub(crate) fn planner(set: InstructionSet, threads: NonZeroUsize, warn: fn(&str)) -> Planner {
     Planner::new(
-        Box::new(move || CudaBackend::all(threads)),
+        Box::new(move || cuda::all(threads)),
         Box::new(move || model(set, threads, warn)),
         may_have_gpu,
         warn,

@@ -1,5 +1,6 @@
 //! One long message, fed in pieces.
 
+use crate::checks::check_tag_len;
 use crate::cpu::{Io, Running};
 use crate::{Batch, BatchProblem, Direction, Engine, Error, Ivs, Key, Keys, Lack, Mode, Text};
 
@@ -151,13 +152,7 @@ impl<'a> MessageStream<'a> {
             return Err(Lack::Tags.of(self.key.algorithm()));
         }
         let info = self.key.algorithm().info();
-        if !info.accepts_tag_len(Direction::Decrypt, tag.len()) {
-            return Err(BatchProblem::TagLength {
-                algorithm: info.algorithm,
-                found: tag.len(),
-            }
-            .of_batch());
-        }
+        check_tag_len(info, Direction::Decrypt, tag.len())?;
         self.end(last)?;
         let kernels = self.engine.cpu().kernels();
         if self.state.verify(kernels, self.key.prepared(kernels), tag) {

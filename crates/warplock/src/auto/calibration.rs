@@ -139,13 +139,7 @@ impl Lines<'_> {
     }
 
     fn costs(&mut self, place: &str) -> Result<Costs, String> {
-        let zero = Cost {
-            fixed: 0.0,
-            byte: 0.0,
-            message: 0.0,
-            chain: 0.0,
-        };
-        let mut costs = Costs::new(|_, _| zero);
+        let mut costs = Costs::new(|_, _| Cost::default());
         for algorithm in Algorithm::all() {
             for direction in DIRECTIONS {
                 let line = format!("{place}/{algorithm}/{}", direction.name());

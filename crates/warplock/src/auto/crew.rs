@@ -31,7 +31,6 @@ pub(crate) trait Helper: Send + Sync {
     /// Its name, as `--backend` takes it.
     fn name(&self) -> String;
 
-    /// Whether it supports an algorithm.
     fn supports(&self, algorithm: Algorithm) -> bool;
 
     /// Whether it can start without delay: all tests have run and all buffers exist.
@@ -40,7 +39,6 @@ pub(crate) trait Helper: Send + Sync {
     /// Called on a thread that serves this helper alone, before it starts.
     fn pin_thread(&self) {}
 
-    /// The sizes of portions that it takes.
     fn limits(&self, job: &Job<'_>) -> Limits;
 
     /// Whether the job's memory is pinned, so that the helper can access it directly.
@@ -225,10 +223,10 @@ impl<'a> Crew<'a> {
     }
 
     /// Whether a helper has a job to itself and needs no portions, which cost something, most of
-    /// all with GCM. If it fails, the whole job is done again, so the input must be unchanged.
+    /// all with GCM. If the whole job is done again where it fails, the input must be unchanged.
     fn is_alone(&self, job: &Job<'_>, helpers: &[Arc<dyn Helper>]) -> bool {
-        let whole = cuts(job.info().algorithm, job.direction());
-        helpers.len() == 1 && self.workers == 0 && self.redo && whole && !job.is_in_place()
+        let whole = cuts(job.info().algorithm, job.direction()) && !job.is_in_place();
+        helpers.len() == 1 && self.workers == 0 && (whole || !self.redo)
     }
 
     /// CPU work for a helper's thread while it waits, if the waits are long: a GPU takes as long

@@ -39,11 +39,13 @@ use crate::{Algorithm, Direction, Error};
 
 pub use calibration::Calibration;
 pub(crate) use calibration::Machine;
-pub(crate) use crew::{Broken, Crew, Helper, Helpers};
+pub(crate) use crew::{Crew, Helper, Helpers};
 pub(crate) use gpus::Start;
 pub(crate) use model::{BEYOND_CACHES, Cost, Costs, CpuModel, GpuModel, Model, Shape};
 pub(crate) use queue::cuts;
-pub(crate) use worker::{Limits, Pace};
+pub(crate) use worker::Pace;
+#[cfg(any(feature = "cuda", test))]
+pub(crate) use {crew::Broken, worker::Limits};
 
 /// If the CPU alone would take this many times as long as starting a GPU, a job waits for the
 /// start, and begins on the CPU meanwhile.
@@ -69,8 +71,8 @@ pub(crate) struct Planner {
     there: fn() -> bool,
     corrections: Mutex<Corrections>,
     asked: Mutex<[PinnedAnswer; PINNED_CACHE_PLACES]>,
-    /// The GPUs that took part: address, name, and bytes of text done.
-    done: Mutex<Vec<(usize, String, u64)>>,
+    /// Bytes of text that each GPU has done.
+    done: Mutex<BTreeMap<String, u64>>,
 }
 
 /// The driver's answer about a job's memory. If it is out of date, only the planner's estimate is
@@ -120,12 +122,7 @@ impl Planner {
 
     /// Bytes of text that each GPU has done.
     pub(crate) fn done(&self) -> BTreeMap<String, u64> {
-        let done = lock(&self.done);
-        let mut by_name = BTreeMap::new();
-        for (_, name, bytes) in &*done {
-            *by_name.entry(name.clone()).or_default() += bytes;
-        }
-        by_name
+        lock(&self.done).clone()
     }
 
     /// Whether there may be GPUs to share work with.
@@ -333,12 +330,7 @@ impl Planner {
             if let Some(broken) = &part.broken {
                 self.gpus.remove(&part.helper, broken);
             }
-            let address = Arc::as_ptr(&part.helper).addr();
-            let mut done = lock(&self.done);
-            match done.iter_mut().find(|entry| entry.0 == address) {
-                Some(entry) => entry.2 += part.bytes,
-                None => done.push((address, part.helper.name(), part.bytes)),
-            }
+            *lock(&self.done).entry(part.helper.name()).or_default() += part.bytes;
         }
         shared.refused
     }

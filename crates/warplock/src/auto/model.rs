@@ -9,7 +9,7 @@ use crate::pool::worth;
 use crate::{Algorithm, Cipher, Direction, InstructionSet, Mode};
 
 /// The cost of messages of one algorithm and direction, in nanoseconds.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Cost {
     /// For the smallest batch.
     pub(crate) fixed: f64,
@@ -46,7 +46,6 @@ impl Costs {
     }
 }
 
-/// The CPU.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct CpuModel {
     /// On one thread.
@@ -104,7 +103,6 @@ fn rounds(algorithm: Algorithm) -> f64 {
 }
 
 impl CpuModel {
-    /// Guesses.
     pub(crate) fn guess(set: InstructionSet, threads: usize) -> Self {
         let aes = match set {
             InstructionSet::Portable => 3.3,
@@ -191,7 +189,6 @@ const IN_CACHE: f64 = 4e6;
 pub(crate) const BEYOND_CACHES: f64 = 32e6;
 
 impl GpuModel {
-    /// Guesses.
     pub(crate) fn guess(threads: usize) -> Self {
         let costs = Costs::new(|algorithm, direction| {
             let chained = algorithm.info().mode == Mode::Cbc && direction == Direction::Encrypt;
@@ -275,14 +272,10 @@ impl Shape {
         count: usize,
         len: usize,
     ) -> Self {
-        let cuts = cuts(algorithm, direction);
+        let shape = Shape::of_bytes(algorithm, direction, (count * len) as u64, count);
         Shape {
-            algorithm,
-            direction,
-            bytes: (count * len) as f64,
-            count: count as f64,
-            longest: if cuts { 0.0 } else { len as f64 },
-            cuts,
+            longest: if shape.cuts { 0.0 } else { len as f64 },
+            ..shape
         }
     }
 
@@ -305,20 +298,17 @@ impl Shape {
     }
 
     pub(crate) fn of(job: &Job<'_>) -> Self {
-        let cuts = cuts(job.info().algorithm, job.direction());
+        let (algorithm, direction) = (job.info().algorithm, job.direction());
+        let shape = Shape::of_bytes(algorithm, direction, job.text_bytes(), job.count());
         let lens = || (0..job.count()).map(|index| job.text_len(index));
         let longest = match () {
-            () if cuts => 0,
+            () if shape.cuts => 0,
             () if job.is_even() => lens().next().unwrap_or(0),
             () => lens().max().unwrap_or(0),
         };
         Shape {
-            algorithm: job.info().algorithm,
-            direction: job.direction(),
-            bytes: job.text_bytes() as f64,
-            count: job.count() as f64,
             longest: longest as f64,
-            cuts,
+            ..shape
         }
     }
 
@@ -355,31 +345,20 @@ pub(crate) struct Estimate {
     pub(crate) time: f64,
 }
 
-/// Estimates for all possible teams, without an allocation.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Teams {
-    all: [Estimate; 3],
-    len: usize,
-}
-
-impl std::ops::Deref for Teams {
-    type Target = [Estimate];
-
-    fn deref(&self) -> &[Estimate] {
-        &self.all[..self.len]
-    }
-}
-
 impl Model {
     /// The teams to consider, the CPU first.
-    pub(crate) fn teams(&self, shape: &Shape, threads: usize, gpus: usize, pinned: bool) -> Teams {
+    pub(crate) fn teams(
+        &self,
+        shape: &Shape,
+        threads: usize,
+        gpus: usize,
+        pinned: bool,
+    ) -> Vec<Estimate> {
         let estimate = |team, time| Estimate { team, time };
-        let alone = estimate(Team::Cpu, self.cpu.time(shape, threads));
-        let time = self.gpu.time(shape, gpus, threads, pinned);
-        let mut teams = Teams {
-            all: [alone, estimate(Team::Gpus, time), alone],
-            len: 2,
-        };
+        let mut teams = vec![
+            estimate(Team::Cpu, self.cpu.time(shape, threads)),
+            estimate(Team::Gpus, self.gpu.time(shape, gpus, threads, pinned)),
+        ];
         // From pageable memory, the threads copy. With other work in between they copied so late
         // that both together were seldom faster than the faster one alone.
         let workers = threads.saturating_sub(gpus);
@@ -392,8 +371,7 @@ impl Model {
                 let memory = self.gpu.memory(shape, 1.0);
                 let lost = self.gpu.join + self.cpu.tail(shape);
                 let time = lost + (before + share * work).max(memory);
-                teams.all[2] = estimate(Team::Both, time);
-                teams.len = 3;
+                teams.push(estimate(Team::Both, time));
             }
         }
         teams

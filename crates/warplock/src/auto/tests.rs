@@ -278,21 +278,23 @@ fn demanded_gpus_that_fail_leave_nothing_unverified() {
     let _alone = alone();
     let key = Key::new(Algorithm::Aes256Gcm, &[7; 32]).unwrap();
     let input = vec![5; 8 << 20];
-    let (mut output, mut tag) = (vec![0xA5; input.len()], [0; 16]);
-    let gpu = Fake::new("cuda:0", 0.1, Fault::After(2));
-    let demanded = Demanded {
-        gpus: vec![Arc::clone(&gpu) as Arc<dyn Helper>],
-    };
-    let batch = Batch::new(
-        Direction::Decrypt,
-        Keys::One(&key),
-        Text::apart(&input, &mut output),
-    );
-    let batch = batch.ivs(Ivs::Each(&[3; 12])).tags(Tags::Apart(&mut tag));
-    // SAFETY: nothing else uses the buffers.
-    let ran = unsafe { demanded.run(&cpu(2), &Job::new(batch).unwrap()) };
-    assert!(ran.is_err() && gpu.portions.load(Ordering::Relaxed) > 2);
-    assert!(output.iter().all(|byte| *byte == 0));
+    // Alone it takes the whole job, and never comes to a third portion.
+    for (fault, others) in [(Fault::After(0), 0), (Fault::After(2), 1)] {
+        let (mut output, mut tag) = (vec![0xA5; input.len()], [0; 16]);
+        let gpu = Fake::new("cuda:0", 0.1, fault);
+        let mut gpus = vec![Arc::clone(&gpu) as Arc<dyn Helper>];
+        gpus.extend((0..others).map(|_| Fake::new("cuda:1", 5.0, Fault::None) as Arc<dyn Helper>));
+        let batch = Batch::new(
+            Direction::Decrypt,
+            Keys::One(&key),
+            Text::apart(&input, &mut output),
+        );
+        let batch = batch.ivs(Ivs::Each(&[3; 12])).tags(Tags::Apart(&mut tag));
+        // SAFETY: nothing else uses the buffers.
+        let ran = unsafe { Demanded { gpus }.run(&cpu(2), &Job::new(batch).unwrap()) };
+        assert!(ran.is_err() && gpu.portions.load(Ordering::Relaxed) > 2 * others);
+        assert!(output.iter().all(|byte| *byte == 0));
+    }
 }
 
 #[test]

@@ -61,11 +61,11 @@ macro_rules! specialize_load {
 macro_rules! kernels_of {
     ($(#[$doc:meta])* $name:ident, $lanes:ty, $set:expr, $features:literal, $detect:expr) => {
         $(#[$doc])*
-        pub(super) struct $name(());
+        pub(in crate::cpu) struct $name(());
 
         impl $name {
             /// The kernels, if this machine has the instructions.
-            pub(super) fn detect() -> Option<&'static dyn Kernels> {
+            pub(in crate::cpu) fn detect() -> Option<&'static dyn Kernels> {
                 static KERNELS: $name = $name(());
                 $detect.then_some(&KERNELS as &dyn Kernels)
             }
@@ -81,115 +81,19 @@ macro_rules! kernels_of {
                 unsafe { body::ghash_powers::<$lanes>(h, blocks, powers) }
             }
             #[target_feature(enable = $features)]
-            unsafe fn ecb(key: &AesKey, direction: Direction, io: Io) {
-                // Two calls, so that each direction is compiled by itself. SAFETY: as above, and by
-                // the trait's contract; likewise below.
-                unsafe {
-                    match direction {
-                        Direction::Encrypt => specialize_store!(io => body::ecb::<$lanes, { body::depth::<$lanes>() }>(key, Direction::Encrypt, io)),
-                        Direction::Decrypt => specialize_store!(io => body::ecb::<$lanes, { body::depth::<$lanes>() }>(key, Direction::Decrypt, io)),
-                    }
-                }
-            }
-            #[target_feature(enable = $features)]
-            unsafe fn ecb_each(keys: &[u8], io: Io) {
-                // SAFETY: as above.
-                unsafe { specialize_store!(io => body::ecb_each::<$lanes>(keys, io)) }
-            }
-            #[target_feature(enable = $features)]
-            unsafe fn ctr(key: &AesKey, counter: &mut [u8; 16], bits: CounterBits, io: Io) {
-                // SAFETY: as above.
-                unsafe {
-                    match bits {
-                        CounterBits::B32 => {
-                            specialize_load!(io => body::ctr::<$lanes, { body::WIDE }>(key, counter, CounterBits::B32, false, io));
-                        }
-                        CounterBits::B128 => {
-                            specialize_load!(io => body::ctr::<$lanes, { body::WIDE }>(key, counter, CounterBits::B128, false, io));
-                        }
-                    }
-                }
-            }
-            #[target_feature(enable = $features)]
-            unsafe fn cbc_decrypt(key: &AesKey, prev: &mut [u8; 16], io: Io) {
-                // SAFETY: as above.
-                unsafe {
-                    specialize_store!(io => body::cbc_decrypt::<$lanes>(key, prev, io))
-                }
-            }
-            #[target_feature(enable = $features)]
-            unsafe fn cbc_encrypt(chains: &mut [Chain<'_>]) {
-                // SAFETY: as above.
-                unsafe { body::cbc_encrypt::<$lanes>(chains) }
-            }
-            #[target_feature(enable = $features)]
-            unsafe fn xts(
-                key: &AesKey,
-                tweak_key: Option<&AesKey>,
-                direction: Direction,
-                tweak: &mut [u8; 16],
-                io: Io,
-            ) {
-                // SAFETY: as above; the tweak is borrowed alone.
-                unsafe {
-                    if let Some(key) = tweak_key {
-                        body::encrypt_one::<$lanes>(key, tweak);
-                    }
-                    match direction {
-                        Direction::Encrypt => {
-                            specialize_store!(io => body::xts::<$lanes, { body::xts_depth::<$lanes>() }>(key, Direction::Encrypt, tweak, io));
-                        }
-                        Direction::Decrypt => {
-                            specialize_store!(io => body::xts::<$lanes, { body::xts_depth::<$lanes>() }>(key, Direction::Decrypt, tweak, io));
-                        }
-                    }
-                }
-            }
-            #[target_feature(enable = $features)]
-            unsafe fn gcm(
-                key: &AesKey,
-                hash: &GhashKey,
-                direction: Direction,
-                counter: &mut GcmCounter,
-                y: &mut [u8; 16],
-                io: Io,
-            ) {
-                let powers = powers_of(hash);
-                // SAFETY: as above.
-                unsafe {
-                    match direction {
-                        Direction::Encrypt => {
-                            specialize_load!(io => body::gcm_encrypt::<$lanes>(key, powers, counter, y, io));
-                        }
-                        Direction::Decrypt => {
-                            specialize_store!(io => body::gcm_decrypt::<$lanes>(key, powers, counter, y, io));
-                        }
-                    }
-                }
-            }
-            unsafe fn gcm_short(direction: Direction, messages: &mut [Short<'_>]) -> usize {
-                // SAFETY: as above.
-                unsafe {
-                    match direction {
-                        Direction::Encrypt => $name::gcm_short_of::<true>(messages),
-                        Direction::Decrypt => $name::gcm_short_of::<false>(messages),
-                    }
-                }
-            }
-            #[target_feature(enable = $features)]
             unsafe fn gcm_short_of<const ENCRYPT: bool>(messages: &mut [Short<'_>]) -> usize {
                 let apart = body::Apart {
                     in_step: $name::gcm_in_step::<ENCRYPT>,
                     in_turn: $name::gcm_in_turn::<ENCRYPT>,
                 };
-                // SAFETY: as above.
+                // SAFETY: as above, and by this function's contract; likewise below.
                 unsafe { body::gcm_short::<$lanes>(body::direction(ENCRYPT), apart, messages) }
             }
             #[target_feature(enable = $features)]
             unsafe fn gcm_in_step<const ENCRYPT: bool>(messages: &mut [Short<'_>]) -> usize {
                 // SAFETY: as above.
                 unsafe {
-                    body::gcm_in_step::<$lanes, { body::width::<$lanes>() }>(
+                    body::gcm_in_step::<$lanes, { body::WIDE * <$lanes as body::Lanes>::N }>(
                         body::direction(ENCRYPT),
                         messages,
                     )
@@ -218,6 +122,7 @@ macro_rules! kernels_of {
             }
         }
 
+        // A trait's safe method cannot have instructions of its own, so it calls a function that has.
         impl Kernels for $name {
             fn set(&self) -> InstructionSet {
                 $set
@@ -231,14 +136,23 @@ macro_rules! kernels_of {
                 // SAFETY: as above.
                 unsafe { $name::powers(&h, blocks, powers) }
             }
+            #[target_feature(enable = $features)]
             unsafe fn ecb(&self, key: &AesKey, direction: Direction, io: Io) {
-                // SAFETY: as above, and by the trait's contract; likewise below.
-                unsafe { $name::ecb(key, direction, io) }
+                // Two calls, so that each direction is compiled by itself. SAFETY: this function
+                // has the instructions, and by the trait's contract; likewise below.
+                unsafe {
+                    match direction {
+                        Direction::Encrypt => specialize_store!(io => body::ecb::<$lanes, { <$lanes as body::Lanes>::DEPTH }>(key, Direction::Encrypt, io)),
+                        Direction::Decrypt => specialize_store!(io => body::ecb::<$lanes, { <$lanes as body::Lanes>::DEPTH }>(key, Direction::Decrypt, io)),
+                    }
+                }
             }
+            #[target_feature(enable = $features)]
             unsafe fn ecb_each(&self, keys: &[u8], io: Io) {
                 // SAFETY: as above.
-                unsafe { $name::ecb_each(keys, io) }
+                unsafe { specialize_store!(io => body::ecb_each::<$lanes>(keys, io)) }
             }
+            #[target_feature(enable = $features)]
             unsafe fn ctr(
                 &self,
                 key: &AesKey,
@@ -247,16 +161,30 @@ macro_rules! kernels_of {
                 io: Io,
             ) {
                 // SAFETY: as above.
-                unsafe { $name::ctr(key, counter, bits, io) }
+                unsafe {
+                    match bits {
+                        CounterBits::B32 => {
+                            specialize_load!(io => body::ctr::<$lanes, { body::WIDE }>(key, counter, CounterBits::B32, false, io));
+                        }
+                        CounterBits::B128 => {
+                            specialize_load!(io => body::ctr::<$lanes, { body::WIDE }>(key, counter, CounterBits::B128, false, io));
+                        }
+                    }
+                }
             }
+            #[target_feature(enable = $features)]
             unsafe fn cbc_decrypt(&self, key: &AesKey, prev: &mut [u8; 16], io: Io) {
                 // SAFETY: as above.
-                unsafe { $name::cbc_decrypt(key, prev, io) }
+                unsafe {
+                    specialize_store!(io => body::cbc_decrypt::<$lanes>(key, prev, io))
+                }
             }
+            #[target_feature(enable = $features)]
             unsafe fn cbc_encrypt(&self, chains: &mut [Chain<'_>]) {
                 // SAFETY: as above.
-                unsafe { $name::cbc_encrypt(chains) }
+                unsafe { body::cbc_encrypt::<$lanes>(chains) }
             }
+            #[target_feature(enable = $features)]
             unsafe fn xts(
                 &self,
                 key: &AesKey,
@@ -265,9 +193,22 @@ macro_rules! kernels_of {
                 tweak: &mut [u8; 16],
                 io: Io,
             ) {
-                // SAFETY: as above.
-                unsafe { $name::xts(key, tweak_key, direction, tweak, io) }
+                // SAFETY: as above; the tweak is borrowed alone.
+                unsafe {
+                    if let Some(key) = tweak_key {
+                        body::encrypt_one::<$lanes>(key, tweak);
+                    }
+                    match direction {
+                        Direction::Encrypt => {
+                            specialize_store!(io => body::xts::<$lanes, { <$lanes as body::Lanes>::XTS_DEPTH }>(key, Direction::Encrypt, tweak, io));
+                        }
+                        Direction::Decrypt => {
+                            specialize_store!(io => body::xts::<$lanes, { <$lanes as body::Lanes>::XTS_DEPTH }>(key, Direction::Decrypt, tweak, io));
+                        }
+                    }
+                }
             }
+            #[target_feature(enable = $features)]
             unsafe fn gcm(
                 &self,
                 key: &AesKey,
@@ -277,8 +218,18 @@ macro_rules! kernels_of {
                 y: &mut [u8; 16],
                 io: Io,
             ) {
+                let powers = powers_of(hash);
                 // SAFETY: as above.
-                unsafe { $name::gcm(key, hash, direction, counter, y, io) }
+                unsafe {
+                    match direction {
+                        Direction::Encrypt => {
+                            specialize_load!(io => body::gcm::<$lanes, true>(key, powers, counter, y, io));
+                        }
+                        Direction::Decrypt => {
+                            specialize_store!(io => body::gcm::<$lanes, false>(key, powers, counter, y, io));
+                        }
+                    }
+                }
             }
             unsafe fn gcm_short(
                 &self,
@@ -286,10 +237,15 @@ macro_rules! kernels_of {
                 messages: &mut [Short<'_>],
             ) -> usize {
                 // SAFETY: as above.
-                unsafe { $name::gcm_short(direction, messages) }
+                unsafe {
+                    match direction {
+                        Direction::Encrypt => $name::gcm_short_of::<true>(messages),
+                        Direction::Decrypt => $name::gcm_short_of::<false>(messages),
+                    }
+                }
             }
             fn gcm_rows(&self) -> bool {
-                body::has_parts::<$lanes>()
+                <$lanes as body::Lanes>::PARTS
             }
             fn ghash(&self, hash: &GhashKey, y: &mut [u8; 16], data: &[u8]) {
                 // SAFETY: as above.

@@ -80,7 +80,6 @@ impl Io {
         }
     }
 
-    /// A buffer in place.
     pub(crate) fn in_place(buffer: &mut [u8]) -> Io {
         Io::new(buffer.as_ptr(), buffer.as_mut_ptr(), buffer.len())
     }
@@ -167,7 +166,6 @@ pub(crate) enum MessageKey<'a> {
 /// The pointers of each [`Io`] are valid for its length, and nothing else uses that memory during
 /// the call.
 pub(crate) trait Kernels: Sync {
-    /// Which instruction set this is.
     fn set(&self) -> InstructionSet;
 
     /// Round keys from 16, 24 or 32 secret bytes (FIPS 197, 5.2), and if wanted those of the

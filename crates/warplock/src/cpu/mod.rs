@@ -108,13 +108,13 @@ impl InstructionSet {
         match self {
             InstructionSet::Portable => Some(&portable::Portable),
             #[cfg(vectors = "arm")]
-            InstructionSet::Neon => arm::neon(),
+            InstructionSet::Neon => arm::Neon::detect(),
             #[cfg(vectors = "x86")]
             InstructionSet::AesNi => x86::aesni(),
             #[cfg(vectors = "x86")]
-            InstructionSet::Vaes256 => x86::vaes256(),
+            InstructionSet::Vaes256 => x86::vaes256::Vaes256::detect(),
             #[cfg(vectors = "x86")]
-            InstructionSet::Vaes512 => x86::vaes512(),
+            InstructionSet::Vaes512 => x86::vaes512::Vaes512::detect(),
             // Another family's, or a build without optimization.
             #[allow(unreachable_patterns, reason = "on a target whose family has all")]
             _ => None,

@@ -11,6 +11,7 @@ use super::prepared::Prepared;
 use super::run::CHAINS;
 use crate::auto::Shape;
 use crate::job::Job;
+use crate::lock::lock;
 use crate::pool::Pool;
 use crate::{Algorithm, Direction, Mode};
 
@@ -123,9 +124,7 @@ impl CpuBackend {
             })
             .collect();
         others.for_each_piece(threads, pieces.len(), |number| {
-            let mut piece = pieces[number]
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
+            let mut piece = lock(&pieces[number]);
             let (piece, io) = &mut *piece;
             // SAFETY: pieces do not overlap, and each is done once; the rest by this function's
             // contract.
@@ -182,10 +181,7 @@ impl CpuBackend {
         let failed = Mutex::new(Vec::new());
         let note = |refused: Vec<usize>| {
             if !refused.is_empty() {
-                failed
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .extend(refused);
+                lock(&failed).extend(refused);
             }
         };
         others.for_each_piece(threads, groups.len(), |number| {

@@ -13,7 +13,6 @@ use crate::portion::{LongPart, Outcome, Portion, Sum};
 
 /// The state of a long message before its text.
 pub(crate) struct MessageStart {
-    /// Its state.
     start: Running,
     /// GCM: the tag as if the text contributed nothing; zeros for other modes.
     pub(crate) frame: [u8; 16],

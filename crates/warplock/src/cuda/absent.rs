@@ -3,26 +3,15 @@
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use crate::auto::{Broken, Helper, Limits};
-use crate::job::Job;
-use crate::portion::Source;
-use crate::{Algorithm, BackendChoice, Error};
+use crate::auto::Helper;
+use crate::{BackendChoice, Error};
 
-/// Never made.
-pub(crate) enum CudaBackend {}
+pub(crate) fn open(number: Option<u32>, _threads: NonZeroUsize) -> Result<Arc<dyn Helper>, Error> {
+    Err(no_support(number))
+}
 
-impl CudaBackend {
-    pub(crate) fn new(number: Option<u32>, _threads: NonZeroUsize) -> Result<Self, Error> {
-        Err(no_support(number))
-    }
-
-    pub(crate) fn all(_threads: NonZeroUsize) -> (Vec<Arc<dyn Helper>>, Vec<String>) {
-        (Vec::new(), Vec::new())
-    }
-
-    pub(crate) unsafe fn run(&self, _job: &Job<'_>) -> Result<Vec<usize>, Error> {
-        match *self {}
-    }
+pub(crate) fn all(_threads: NonZeroUsize) -> (Vec<Arc<dyn Helper>>, Vec<String>) {
+    (Vec::new(), Vec::new())
 }
 
 /// Pinned memory for measurements.
@@ -36,32 +25,6 @@ fn no_support(number: Option<u32>) -> Error {
         reason: "this program was built without GPU support (the feature `cuda` of the crate \
                  warplock); use cpu"
             .to_owned(),
-    }
-}
-
-impl Helper for CudaBackend {
-    fn name(&self) -> String {
-        match *self {}
-    }
-
-    fn supports(&self, _algorithm: Algorithm) -> bool {
-        match *self {}
-    }
-
-    fn is_ready(&self, _job: &Job<'_>) -> bool {
-        match *self {}
-    }
-
-    fn limits(&self, _job: &Job<'_>) -> Limits {
-        match *self {}
-    }
-
-    fn is_pinned(&self, _job: &Job<'_>) -> bool {
-        match *self {}
-    }
-
-    unsafe fn help(&self, _: &Job<'_>, _: &mut dyn Source, _keep: bool) -> Result<(), Broken> {
-        match *self {}
     }
 }
 

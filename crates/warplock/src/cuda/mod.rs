@@ -18,9 +18,10 @@ mod resident;
 #[cfg(test)]
 mod tests;
 
-pub use driver::devices::{Devices, Gpu, devices};
+pub use driver::api::Gpu;
+pub use driver::devices::{Devices, devices};
 pub use driver::link_rates::{LinkRates, link_rates};
-pub(crate) use host::backend::CudaBackend;
+pub(crate) use host::backend::{all, open};
 #[doc(hidden)]
 pub use resident::Kernels;
 pub use resident::{

@@ -28,7 +28,6 @@ pub(super) struct Task {
     panic: Mutex<Option<Panic>>,
 }
 
-/// The payload of a panic.
 pub(super) type Panic = Box<dyn Any + Send>;
 
 /// The caller's closure.

@@ -32,7 +32,6 @@ fn ask(_: usize, _: usize, _: usize) -> usize {
 /// The prefix of memcheck's requests.
 const MEMCHECK: usize = (b'M' as usize) << 24 | (b'C' as usize) << 16;
 
-/// Whether valgrind runs this program.
 pub(super) fn is_running() -> bool {
     ask(0x1001, 0, 0) != 0
 }

@@ -37,7 +37,6 @@ pub(crate) trait Words: Copy {
     fn xor3(self, b: Self, c: Self) -> Self;
     /// Its complement.
     fn xnor3(self, b: Self, c: Self) -> Self;
-    /// The majority of three.
     fn majority(self, b: Self, c: Self) -> Self;
     /// `one` where this has a one, `zero` elsewhere.
     fn choose(self, one: Self, zero: Self) -> Self;
@@ -96,7 +95,7 @@ pub(crate) struct Masks<W> {
 }
 
 /// A block under way: the key stream in two parts, and F in those that no control bit touches.
-struct MessageStart<W> {
+struct BlockStart<W> {
     key_stream: [W; 2],
     f: W,
     e34: W,
@@ -141,7 +140,7 @@ impl<W: Words> Lines<W> {
 
     /// Everything up to F.
     #[inline(always)]
-    fn begin(&mut self) -> MessageStart<W> {
+    fn begin(&mut self) -> BlockStart<W> {
         let (a38, a61) = (lag!(self.a, a38, 38), lag!(self.a, a61, 61));
         let (b41, b46) = (lag!(self.b, b41, 41), lag!(self.b, b46, 46));
         let (c43, c47) = (lag!(self.c, c43, 43), lag!(self.c, c47, 47));
@@ -164,7 +163,7 @@ impl<W: Words> Lines<W> {
         self.c = W::push(self.c, c);
         self.d = W::push(self.d, d);
         self.e = W::push(self.e, e);
-        MessageStart {
+        BlockStart {
             key_stream: [a49.xor3(c, g54.majority(a, d)), e.choose(c43, b41)],
             f: a61.xnor3(b, g45.majority(a38, d33)),
             e34,
@@ -175,69 +174,49 @@ impl<W: Words> Lines<W> {
 
     /// F and what follows from it.
     #[inline(always)]
-    fn end(&mut self, f: W, g54: W, g59: W) {
+    fn end(&mut self, f: W, start: &BlockStart<W>) {
         self.f = W::push(self.f, f);
         // With F's block in the line, four steps before are 36.
         let f4 = lag!(self.f, f4, 36);
-        self.g = W::push(self.g, f4.xor3(g54, g59));
+        self.g = W::push(self.g, f4.xor3(start.g54, start.g59));
     }
 
     /// A block of anything but text: ca = cb = 1.
     #[inline(always)]
     pub(crate) fn absorb(&mut self, m: W) {
-        let MessageStart {
-            key_stream: [k, l],
-            f,
-            e34,
-            g54,
-            g59,
-        } = self.begin();
-        self.end(f.xor3(e34, m).xor3(k, l), g54, g59);
+        let start = self.begin();
+        let [k, l] = start.key_stream;
+        self.end(start.f.xor3(start.e34, m).xor3(k, l), &start);
     }
 
     /// A block of plaintext, ca = 1 and cb = 0; returns the ciphertext.
     #[inline(always)]
     pub(crate) fn seal(&mut self, plain: W) -> W {
-        let MessageStart {
-            key_stream: [k, l],
-            f,
-            e34,
-            g54,
-            g59,
-        } = self.begin();
-        self.end(f.xor3(e34, plain), g54, g59);
+        let start = self.begin();
+        let [k, l] = start.key_stream;
+        self.end(start.f.xor3(start.e34, plain), &start);
         plain.xor3(k, l)
     }
 
     /// A block of ciphertext; returns the plaintext.
     #[inline(always)]
     pub(crate) fn open(&mut self, cipher: W) -> W {
-        let MessageStart {
-            key_stream: [k, l],
-            f,
-            e34,
-            g54,
-            g59,
-        } = self.begin();
+        let start = self.begin();
+        let [k, l] = start.key_stream;
         let plain = cipher.xor3(k, l);
-        self.end(f.xor3(e34, plain), g54, g59);
+        self.end(start.f.xor3(start.e34, plain), &start);
         plain
     }
 
     /// A block of any kind; `input` is XORed with the key stream for the result.
     #[inline(always)]
     pub(crate) fn mixed(&mut self, input: W, masks: &Masks<W>) -> W {
-        let MessageStart {
-            key_stream: [k, l],
-            f,
-            e34,
-            g54,
-            g59,
-        } = self.begin();
+        let start = self.begin();
+        let [k, l] = start.key_stream;
         let key_stream = k.xor(l);
         let m = input.xor_and(key_stream, masks.ciphertext);
-        let f = f.xor_and(masks.ca, e34).xor_and(masks.cb, key_stream);
-        self.end(f.xor(m), g54, g59);
+        let f = start.f.xor_and(masks.ca, start.e34);
+        self.end(f.xor_and(masks.cb, key_stream).xor(m), &start);
         input.xor(key_stream)
     }
 }

@@ -43,38 +43,23 @@ pub(crate) type From = [*const u8; MOST];
 pub(crate) type To = [*mut u8; MOST];
 
 /// A register with a word of `N` messages.
+///
+/// # Safety of all unsafe methods
+/// The machine has the instructions, and at the first `N` pointers a tile can be read or written.
 pub(crate) trait Wide: Words {
     /// Lanes.
     const N: usize;
     /// An empty delay line.
-    ///
-    /// # Safety
-    /// The machine has the instructions; likewise for the other functions that make a value.
     unsafe fn empty() -> Self::Line;
     /// The tap of that line.
-    ///
-    /// # Safety
-    /// As [`Wide::empty`].
     unsafe fn empty_tap() -> Self::Tap;
     /// The same number in each lane.
-    ///
-    /// # Safety
-    /// As [`Wide::empty`].
     unsafe fn splat(number: u32) -> Self;
     /// A number for each lane.
-    ///
-    /// # Safety
-    /// As [`Wide::empty`].
     unsafe fn numbers(numbers: &[u32; MOST]) -> Self;
     /// Transposes the tiles of all lanes: word `i` of each into register `i`.
-    ///
-    /// # Safety
-    /// As [`Wide::empty`]; the first `N` pointers can be read for a tile.
     unsafe fn load(from: &From) -> [Self; WORDS];
     /// The reverse of [`Wide::load`].
-    ///
-    /// # Safety
-    /// The first `N` pointers can be written for a tile.
     unsafe fn store(words: [Self; WORDS], to: &To);
     /// Prefetches memory that will be read soon, if it exists.
     fn fetch(from: *const u8);
@@ -94,7 +79,6 @@ pub(crate) struct Work<'a> {
     pub(crate) src: *const u8,
     pub(crate) dst: *mut u8,
     pub(crate) len: usize,
-    /// The result.
     pub(crate) tag: [u8; 16],
 }
 
@@ -117,7 +101,6 @@ impl Work<'_> {
         self.aad.len() + PAD
     }
 
-    /// Where the text ends.
     fn text_end(&self) -> usize {
         self.text() + self.len
     }

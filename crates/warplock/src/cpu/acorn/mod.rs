@@ -16,8 +16,6 @@ mod tests;
 
 use std::ops::Range;
 
-use subtle::ConstantTimeEq;
-
 #[cfg(vectors = "x86")]
 pub(crate) use block::Words;
 #[cfg(vectors = "x86")]
@@ -26,11 +24,10 @@ pub(crate) use lanes::{LONGEST, MOST, Work};
 pub(crate) use one::Acorn;
 
 use super::InstructionSet;
+use super::finish::write_or_verify_tag;
 use super::kernels::Io;
 use crate::Direction;
-use crate::batch::Keys;
 use crate::job::{Iv, Job, Message};
-use crate::secret::declassify;
 
 /// Messages that are ordered by length together: enough to find some of about the same length,
 /// few enough to keep to a part of the memory.
@@ -145,7 +142,7 @@ fn run_with(kernels: Option<&LaneKernels>, job: &Job<'_>, messages: Range<usize>
             }
             for ((work, message), &(_, index)) in group.iter().zip(&places).zip(together) {
                 // SAFETY: by the job's checks; this message is done.
-                if !unsafe { write_or_verify_tag(job, message, work.tag) } {
+                if !unsafe { write_or_verify_tag(job.direction(), message, &work.tag) } {
                     failed.push(index);
                 }
             }
@@ -156,22 +153,12 @@ fn run_with(kernels: Option<&LaneKernels>, job: &Job<'_>, messages: Range<usize>
     failed
 }
 
-/// A message's key.
 fn key<'a>(job: &Job<'a>, index: usize) -> &'a [u8; 16] {
-    let bytes = match *job.keys() {
-        Keys::One(key) => key.bytes(),
-        Keys::Indexed {
-            keys,
-            index: numbers,
-        } => keys[numbers[index] as usize].bytes(),
-        Keys::Each { bytes, .. } => &bytes[16 * index..][..16],
-    };
-    bytes
+    job.key_bytes(index)
         .try_into()
         .expect("the job was checked: the key has 16 bytes")
 }
 
-/// A message's nonce.
 fn nonce<'a>(message: &Message<'a>) -> &'a [u8; 16] {
     match message.iv {
         Iv::Bytes(bytes) => bytes
@@ -202,29 +189,6 @@ fn run_one(job: &Job<'_>, index: usize) -> bool {
     // SAFETY: by the job's checks the pointers are valid and no other message's output overlaps.
     unsafe {
         state.update(job.direction(), io);
-        write_or_verify_tag(job, &message, state.tag())
-    }
-}
-
-/// Writes a message's tag, or compares it and wipes the text of a forgery. False if it did not
-/// verify.
-///
-/// # Safety
-/// `message` is the job's, and nothing else works on it.
-unsafe fn write_or_verify_tag(job: &Job<'_>, message: &Message<'_>, tag: [u8; 16]) -> bool {
-    let place: *mut [u8; 16] = message.tag.cast();
-    // SAFETY: by the job's checks the pointers are valid for the text and a tag of 16 bytes, the
-    // only length that this algorithm has.
-    unsafe {
-        if job.direction() == Direction::Encrypt {
-            place.write(tag);
-            return true;
-        }
-        let given = u128::from_le_bytes(place.cast_const().read());
-        let good = declassify(u128::from_le_bytes(tag).ct_eq(&given));
-        if !good {
-            message.output.write_bytes(0, message.len);
-        }
-        good
+        write_or_verify_tag(job.direction(), &message, &state.tag())
     }
 }

@@ -15,8 +15,3 @@ kernels_of!(
     // "aes" stands for both FEAT_AES and FEAT_PMULL.
     is_aarch64_feature_detected!("neon") && is_aarch64_feature_detected!("aes")
 );
-
-/// NEON with AES and PMULL, if this machine has them.
-pub(super) fn neon() -> Option<&'static dyn Kernels> {
-    Neon::detect()
-}

@@ -10,7 +10,7 @@
 
 use std::arch::aarch64::*;
 
-use crate::cpu::body::{Block, Lanes, WIDE};
+use crate::cpu::body::{Block, Lanes, WIDE, one_lane};
 
 /// One AES block in a 128-bit register.
 #[derive(Clone, Copy)]
@@ -68,6 +68,8 @@ impl Lanes for Vector {
     const N: usize = 1;
     const DEPTH: usize = WIDE;
 
+    one_lane!();
+
     #[inline(always)]
     unsafe fn load(from: *const u8) -> Self {
         // SAFETY: by the trait's contract.
@@ -82,16 +84,6 @@ impl Lanes for Vector {
     unsafe fn store(self, to: *mut u8) {
         // SAFETY: by the trait's contract.
         unsafe { vst1q_u8(to, self.0) }
-    }
-    #[inline(always)]
-    unsafe fn gather(from: &[*const u8], offset: usize) -> Self {
-        // SAFETY: by the trait's contract.
-        unsafe { Vector::load(from[0].add(offset)) }
-    }
-    #[inline(always)]
-    unsafe fn scatter(self, to: &[*mut u8], offset: usize) {
-        // SAFETY: by the trait's contract.
-        unsafe { self.store(to[0].add(offset)) }
     }
     #[inline(always)]
     fn pin(mut self) -> Self {
@@ -136,22 +128,6 @@ impl Lanes for Vector {
         Vector::from_words(op!(vaddq_u32(self.words(), n)))
     }
     #[inline(always)]
-    fn number64(self) -> Self {
-        self
-    }
-    #[inline(always)]
-    fn number32(self) -> Self {
-        self
-    }
-    #[inline(always)]
-    fn widen(one: Self) -> Self {
-        one
-    }
-    #[inline(always)]
-    fn shift_in(self, before: Self) -> Self {
-        before
-    }
-    #[inline(always)]
     fn rotated_last_word(self) -> Self {
         let word = self.last_word().words();
         // Right by eight bits, as words are little-endian here.
@@ -166,10 +142,6 @@ impl Lanes for Vector {
         // Adds itself shifted up by one word, then the same by two words.
         let pairs = self.xor(Vector(op!(vextq_u8::<12>(Vector::zero(), self.0))));
         pairs.xor(Vector(op!(vextq_u8::<8>(Vector::zero(), pairs.0))))
-    }
-    #[inline(always)]
-    fn xts_powers(self) -> Self {
-        self
     }
     #[inline(always)]
     fn xts_next(self) -> Self {
@@ -196,10 +168,6 @@ impl Lanes for Vector {
         let below = self.product::<0, 0>(low).xor(self.product::<1, 0>(high));
         let above = self.product::<0, 1>(low).xor(self.product::<1, 1>(high));
         [below, above]
-    }
-    #[inline(always)]
-    fn sum(self) -> Self {
-        self
     }
 }
 

@@ -22,14 +22,27 @@ pub(super) fn opaque<T>(key: &T) -> &T {
     unsafe { &*pointer }
 }
 
-/// One round of the cipher.
+/// One round of the cipher, or of the equivalent inverse cipher.
 #[inline(always)]
-pub(super) fn encrypt_round<L: Lanes, const W: usize>(round_key: &[u8; 16], blocks: &mut [L; W]) {
+pub(super) fn round<L: Lanes, const W: usize>(
+    direction: Direction,
+    round_key: &[u8; 16],
+    blocks: &mut [L; W],
+) {
     // SAFETY: the caller holds lanes, so the machine has the instructions.
     let round_key = unsafe { L::splat(round_key) };
     each!(W, i => {
-        blocks[i] = blocks[i].encrypt_round(round_key);
+        blocks[i] = match direction {
+            Direction::Encrypt => blocks[i].encrypt_round(round_key),
+            Direction::Decrypt => blocks[i].decrypt_round(round_key),
+        };
     });
+}
+
+/// One round of the cipher.
+#[inline(always)]
+pub(super) fn encrypt_round<L: Lanes, const W: usize>(round_key: &[u8; 16], blocks: &mut [L; W]) {
+    round(Direction::Encrypt, round_key, blocks);
 }
 
 /// All rounds but the last, of registers whose blocks were already XORed with round key 0.
@@ -37,7 +50,7 @@ pub(super) fn encrypt_round<L: Lanes, const W: usize>(round_key: &[u8; 16], bloc
 pub(super) fn encrypt_rounds<L: Lanes, const W: usize>(key: &AesKey, blocks: &mut [L; W]) {
     let key = opaque(key);
     encrypt_before_tenth::<L, W, 0>(key, blocks);
-    encrypt_further(key, blocks);
+    rounds_after_ninth(Direction::Encrypt, key, blocks);
 }
 
 /// The same after the first two rounds.
@@ -45,7 +58,7 @@ pub(super) fn encrypt_rounds<L: Lanes, const W: usize>(key: &AesKey, blocks: &mu
 pub(super) fn further_rounds<L: Lanes, const W: usize>(key: &AesKey, blocks: &mut [L; W]) {
     let key = opaque(key);
     encrypt_before_tenth::<L, W, 2>(key, blocks);
-    encrypt_further(key, blocks);
+    rounds_after_ninth(Direction::Encrypt, key, blocks);
 }
 
 /// The rounds after the first `DONE` ones and before the tenth.
@@ -64,28 +77,24 @@ pub(super) fn encrypt_before_tenth<L: Lanes, const W: usize, const DONE: usize>(
     rounds!(1 2 3 4 5 6 7 8 9);
 }
 
-/// The rounds that longer keys have in addition to those of AES-128. Straight-line code: a loop to
-/// `rounds` would cost a compare and a branch every round, and a mispredicted branch at its end.
+/// The rounds that longer keys have in addition to those of AES-128, except the last. Straight-line
+/// code: a loop to `rounds` would cost a compare and a branch every round, and a mispredicted branch
+/// at its end.
 #[inline(always)]
-pub(super) fn encrypt_further<L: Lanes, const W: usize>(key: &AesKey, blocks: &mut [L; W]) {
+pub(super) fn rounds_after_ninth<L: Lanes, const W: usize>(
+    direction: Direction,
+    key: &AesKey,
+    blocks: &mut [L; W],
+) {
+    let keys = key.round_keys(direction);
     if key.rounds > 10 {
-        encrypt_round(&key.enc[10], blocks);
-        encrypt_round(&key.enc[11], blocks);
+        round(direction, &keys[10], blocks);
+        round(direction, &keys[11], blocks);
         if key.rounds > 12 {
-            encrypt_round(&key.enc[12], blocks);
-            encrypt_round(&key.enc[13], blocks);
+            round(direction, &keys[12], blocks);
+            round(direction, &keys[13], blocks);
         }
     }
-}
-
-/// One round of the equivalent inverse cipher.
-#[inline(always)]
-pub(super) fn decrypt_round<L: Lanes, const W: usize>(round_key: &[u8; 16], blocks: &mut [L; W]) {
-    // SAFETY: the caller holds lanes, so the machine has the instructions.
-    let round_key = unsafe { L::splat(round_key) };
-    each!(W, i => {
-        blocks[i] = blocks[i].decrypt_round(round_key);
-    });
 }
 
 /// The inverse of [`encrypt_rounds`], after the XOR with `key.dec[0]`.
@@ -93,36 +102,10 @@ pub(super) fn decrypt_round<L: Lanes, const W: usize>(round_key: &[u8; 16], bloc
 pub(super) fn decrypt_rounds<L: Lanes, const W: usize>(key: &AesKey, blocks: &mut [L; W]) {
     let keys = opaque(key);
     // Written out: for many registers, the compiler would make a loop of it.
-    each!(10, round => {
-        decrypt_round(&keys.dec[round], blocks);
+    each!(10, number => {
+        round(Direction::Decrypt, &keys.dec[number], blocks);
     }, 1 2 3 4 5 6 7 8 9);
-    decrypt_further(opaque(key), blocks);
-}
-
-/// As [`encrypt_further`].
-#[inline(always)]
-pub(super) fn decrypt_further<L: Lanes, const W: usize>(key: &AesKey, blocks: &mut [L; W]) {
-    if key.rounds > 10 {
-        decrypt_round(&key.dec[10], blocks);
-        decrypt_round(&key.dec[11], blocks);
-        if key.rounds > 12 {
-            decrypt_round(&key.dec[12], blocks);
-            decrypt_round(&key.dec[13], blocks);
-        }
-    }
-}
-
-/// One round of the cipher, or of its inverse.
-#[inline(always)]
-pub(super) fn round<L: Lanes, const W: usize>(
-    direction: Direction,
-    round_key: &[u8; 16],
-    blocks: &mut [L; W],
-) {
-    match direction {
-        Direction::Encrypt => encrypt_round(round_key, blocks),
-        Direction::Decrypt => decrypt_round(round_key, blocks),
-    }
+    rounds_after_ninth(Direction::Decrypt, opaque(key), blocks);
 }
 
 /// As [`encrypt_rounds`], or its inverse.
@@ -138,19 +121,6 @@ pub(super) fn rounds<L: Lanes, const W: usize>(
     }
 }
 
-/// The rounds after the ninth, except the last; see [`encrypt_further`].
-#[inline(always)]
-pub(super) fn rounds_behind_ninth<L: Lanes, const W: usize>(
-    direction: Direction,
-    key: &AesKey,
-    blocks: &mut [L; W],
-) {
-    match direction {
-        Direction::Encrypt => encrypt_further(key, blocks),
-        Direction::Decrypt => decrypt_further(key, blocks),
-    }
-}
-
 /// The last round of the cipher, or of its inverse.
 #[inline(always)]
 pub(super) fn last_round<L: Lanes>(direction: Direction, block: L, key: L) -> L {
@@ -160,25 +130,18 @@ pub(super) fn last_round<L: Lanes>(direction: Direction, block: L, key: L) -> L 
     }
 }
 
-/// Encrypts registers whose blocks were already XORed with round key 0.
+/// Encrypts or decrypts registers whose blocks were already XORed with the first round key.
 #[inline(always)]
-pub(super) fn encrypt<L: Lanes, const W: usize>(key: &AesKey, blocks: &mut [L; W]) {
-    encrypt_rounds(key, blocks);
+pub(super) fn crypt<L: Lanes, const W: usize>(
+    direction: Direction,
+    key: &AesKey,
+    blocks: &mut [L; W],
+) {
+    rounds(direction, key, blocks);
     // SAFETY: the caller holds lanes, so the machine has the instructions.
-    let last = unsafe { L::splat(&key.enc[key.rounds]) };
+    let last = unsafe { L::splat(&key.round_keys(direction)[key.rounds]) };
     each!(W, i => {
-        blocks[i] = blocks[i].encrypt_last(last);
-    });
-}
-
-/// The inverse of [`encrypt`], after the XOR with `key.dec[0]`.
-#[inline(always)]
-fn decrypt<L: Lanes, const W: usize>(key: &AesKey, blocks: &mut [L; W]) {
-    decrypt_rounds(key, blocks);
-    // SAFETY: the caller holds lanes, so the machine has the instructions.
-    let last = unsafe { L::splat(&key.dec[key.rounds]) };
-    each!(W, i => {
-        blocks[i] = blocks[i].decrypt_last(last);
+        blocks[i] = last_round(direction, blocks[i], last);
     });
 }
 
@@ -349,10 +312,7 @@ fn ecb_step<L: Lanes, const W: usize>(
     // SAFETY: the caller holds lanes, so the machine has the instructions.
     let first = unsafe { L::splat(&key.round_keys(direction)[0]) };
     xor_each(&mut blocks, first);
-    match direction {
-        Direction::Encrypt => encrypt(key, &mut blocks),
-        Direction::Decrypt => decrypt(key, &mut blocks),
-    }
+    crypt(direction, key, &mut blocks);
     blocks
 }
 
@@ -374,12 +334,7 @@ pub(crate) unsafe fn encrypt_one<L: Lanes>(key: &AesKey, block: &mut [u8; 16]) {
 unsafe fn single<One: Lanes>(key: &AesKey, direction: Direction, io: Io) {
     // SAFETY: by this function's contract.
     unsafe {
-        let first = One::splat(&key.round_keys(direction)[0]);
-        let mut block = [One::load(io.src).xor(first)];
-        match direction {
-            Direction::Encrypt => encrypt(key, &mut block),
-            Direction::Decrypt => decrypt(key, &mut block),
-        }
-        block[0].store(io.dst);
+        let [block] = ecb_step(key, direction, [One::load(io.src)]);
+        block.store(io.dst);
     }
 }

@@ -4,8 +4,9 @@ use std::sync::atomic::{Ordering, compiler_fence};
 
 use zeroize::Zeroize;
 
-use super::aes::{decrypt_rounds, encrypt, load, load_tail, opaque, put, store_tail, xor_each};
+use super::aes::{crypt, decrypt_rounds, load, load_tail, opaque, put, store_tail, xor_each};
 use super::{Lanes, WIDE};
+use crate::Direction;
 use crate::cpu::kernels::{Chain, Io, LINE};
 use crate::cpu::prepared::AesKey;
 
@@ -221,7 +222,7 @@ impl<L: Lanes> Schedules<L> for Shared<'_> {
             // The part that depends on the previous block comes last: it is the one to wait for.
             state[i] = state[i].xor(texts[i].xor(first));
         });
-        encrypt(self.0, state);
+        crypt(Direction::Encrypt, self.0, state);
     }
 }
 

@@ -5,10 +5,11 @@
 //! multiplied by descending powers of H and reduced once, and only by half: the other half is done
 //! in the powers, see [`Lanes::hash`].
 
-use super::aes::{ask_ahead, encrypt, encrypt_further, encrypt_round, further_rounds, opaque};
+use super::aes::{ask_ahead, crypt, encrypt_round, further_rounds, opaque, rounds_after_ninth};
 use super::counter_cache::{Cached, Computed, CounterCache, Source, computed};
 use super::ctr::{advance, ctr, last_round_with_text};
 use super::{Lanes, WIDE};
+use crate::Direction;
 use crate::cpu::kernels::{CounterBits, GcmCounter, Io};
 use crate::cpu::prepared::{AesKey, MAX_POWERS, Powers};
 
@@ -196,7 +197,7 @@ unsafe fn encrypt_and_hash<L: Lanes>(
     // The register that waits for the hash so far comes last.
     group.add(0, Some(y));
     encrypt_round(&key.enc[9], &mut blocks);
-    encrypt_further(key, &mut blocks);
+    rounds_after_ninth(Direction::Encrypt, key, &mut blocks);
     // SAFETY: by this function's contract.
     unsafe { last_round_with_text(key, &mut blocks, io) };
     (group.finish(), blocks)
@@ -216,12 +217,12 @@ pub(super) fn add_products<L: Lanes>(sums: &mut [L; 2], [below, above]: [L; 2]) 
     *sums = [sums[0].xor(below), sums[1].xor(above)];
 }
 
-/// GCM encryption, see [`crate::cpu::kernels::Kernels::gcm`].
+/// GCM, see [`crate::cpu::kernels::Kernels::gcm`].
 ///
 /// # Safety
 /// As the trait's method; the machine has the instructions.
 #[inline(always)]
-pub(crate) unsafe fn gcm_encrypt<L: Lanes>(
+pub(crate) unsafe fn gcm<L: Lanes, const ENCRYPT: bool>(
     key: &AesKey,
     powers: &Powers,
     counter: &mut GcmCounter,
@@ -231,55 +232,23 @@ pub(crate) unsafe fn gcm_encrypt<L: Lanes>(
     let stride = 16 * L::N * WIDE;
     let whole = io.len - io.len % stride;
     // Data that is hashed from memory must still be in the caches.
-    let io = io.with_non_temporal(io.non_temporal && L::HOLDS);
+    let io = io.with_non_temporal(io.non_temporal && (L::HOLDS || !ENCRYPT));
     // SAFETY: all parts lie in `io`; the rest by this contract.
     unsafe {
         if whole > 0 {
-            groups::<L, true>(key, powers, counter, y, io.part(0, whole));
+            groups::<L, ENCRYPT>(key, powers, counter, y, io.part(0, whole));
         }
         let rest = io.part(whole, io.len - whole);
-        if rest.len > 0 {
-            ctr::<L, WIDE>(
-                key,
-                &mut counter.block,
-                CounterBits::B32,
-                counter.hidden,
-                rest,
-            );
-            ghash::<L>(powers, y, std::slice::from_raw_parts(rest.dst, rest.len));
+        if rest.len == 0 {
+            return;
         }
-    }
-}
-
-/// GCM decryption, see [`crate::cpu::kernels::Kernels::gcm`].
-///
-/// # Safety
-/// As the trait's method; the machine has the instructions.
-#[inline(always)]
-pub(crate) unsafe fn gcm_decrypt<L: Lanes>(
-    key: &AesKey,
-    powers: &Powers,
-    counter: &mut GcmCounter,
-    y: &mut [u8; 16],
-    io: Io,
-) {
-    let stride = 16 * L::N * WIDE;
-    let whole = io.len - io.len % stride;
-    // SAFETY: all parts lie in `io`; the rest by this contract.
-    unsafe {
-        if whole > 0 {
-            groups::<L, false>(key, powers, counter, y, io.part(0, whole));
-        }
-        let rest = io.part(whole, io.len - whole);
-        if rest.len > 0 {
+        if !ENCRYPT {
             ghash::<L>(powers, y, std::slice::from_raw_parts(rest.src, rest.len));
-            ctr::<L, WIDE>(
-                key,
-                &mut counter.block,
-                CounterBits::B32,
-                counter.hidden,
-                rest,
-            );
+        }
+        let GcmCounter { block, hidden } = counter;
+        ctr::<L, WIDE>(key, block, CounterBits::B32, *hidden, rest);
+        if ENCRYPT {
+            ghash::<L>(powers, y, std::slice::from_raw_parts(rest.dst, rest.len));
         }
     }
 }
@@ -288,7 +257,7 @@ pub(crate) unsafe fn gcm_decrypt<L: Lanes>(
 /// during those of the next.
 ///
 /// # Safety
-/// As [`gcm_encrypt`].
+/// As [`gcm`].
 #[inline(always)]
 unsafe fn groups<L: Lanes, const ENCRYPT: bool>(
     key: &AesKey,
@@ -436,7 +405,7 @@ pub(crate) unsafe fn gcm_tag<L: Lanes>(
     // SAFETY: 16 bytes lie at each reference; the rest by this function's contract.
     unsafe {
         let mut mask = [L::One::splat(&first).xor(L::One::splat(&key.enc[0]))];
-        encrypt(key, &mut mask);
+        crypt(Direction::Encrypt, key, &mut mask);
         let sum = L::One::splat(&y).xor(L::One::splat(lengths));
         let hash = sum.reverse().hash(powers.at(MAX_POWERS - 1)).reverse();
         mask[0].xor(hash).store(tag.as_mut_ptr());

@@ -16,6 +16,46 @@ macro_rules! each {
     };
 }
 
+/// Methods of [`Lanes`] for registers of one block.
+macro_rules! one_lane {
+    () => {
+        #[inline(always)]
+        unsafe fn gather(from: &[*const u8], offset: usize) -> Self {
+            // SAFETY: by the trait's contract.
+            unsafe { Self::load(from[0].add(offset)) }
+        }
+        #[inline(always)]
+        unsafe fn scatter(self, to: &[*mut u8], offset: usize) {
+            // SAFETY: by the trait's contract.
+            unsafe { self.store(to[0].add(offset)) }
+        }
+        #[inline(always)]
+        fn number64(self) -> Self {
+            self
+        }
+        #[inline(always)]
+        fn number32(self) -> Self {
+            self
+        }
+        #[inline(always)]
+        fn widen(one: Self) -> Self {
+            one
+        }
+        #[inline(always)]
+        fn shift_in(self, before: Self) -> Self {
+            before
+        }
+        #[inline(always)]
+        fn xts_powers(self) -> Self {
+            self
+        }
+        #[inline(always)]
+        fn sum(self) -> Self {
+            self
+        }
+    };
+}
+
 mod aes;
 mod cbc;
 mod counter_cache;
@@ -31,7 +71,8 @@ pub(crate) use cbc::{cbc_decrypt, cbc_encrypt};
 pub(crate) use ctr::ctr;
 pub(crate) use each::ecb_each;
 pub(crate) use expand::expand;
-pub(crate) use gcm::{gcm_decrypt, gcm_encrypt, gcm_tag, ghash, ghash_powers};
+pub(crate) use gcm::{gcm, gcm_tag, ghash, ghash_powers};
+pub(crate) use one_lane;
 pub(crate) use short::{Apart, gcm_in_step, gcm_in_turn, gcm_short};
 #[cfg(all(test, target_arch = "x86_64"))]
 pub(crate) use xts::rows as xts_rows;
@@ -43,26 +84,6 @@ use crate::Direction;
 /// VAES) at one or two instructions a cycle, and leave eight of SSE's sixteen registers for keys
 /// and hashes.
 pub(crate) const WIDE: usize = 8;
-
-/// Registers in flight, see [`Lanes::DEPTH`].
-pub(crate) const fn depth<L: Lanes>() -> usize {
-    L::DEPTH
-}
-
-/// Registers in flight in XTS, see [`Lanes::XTS_DEPTH`].
-pub(crate) const fn xts_depth<L: Lanes>() -> usize {
-    L::XTS_DEPTH
-}
-
-/// See [`Lanes::PARTS`].
-pub(crate) const fn has_parts<L: Lanes>() -> bool {
-    L::PARTS
-}
-
-/// Blocks in [`WIDE`] registers.
-pub(crate) const fn width<L: Lanes>() -> usize {
-    WIDE * L::N
-}
 
 /// A direction that is known at compile time.
 #[inline(always)]
@@ -78,6 +99,10 @@ pub(crate) const fn direction(encrypt: bool) -> Direction {
 ///
 /// Each method must be `#[inline(always)]`: the bodies are compiled inside functions that enable
 /// the instructions, and only what is inlined there may use them.
+///
+/// # Safety of all unsafe methods
+/// The machine has the instructions. `16 * N` bytes can be read or written at a pointer, or as many
+/// as a method says; where there are several, a block at each of the first `N`.
 pub(crate) trait Lanes: Copy {
     /// The register that holds one block.
     type One: Block;
@@ -98,21 +123,11 @@ pub(crate) trait Lanes: Copy {
     /// costs little.
     const PARTS: bool = false;
 
-    /// # Safety
-    /// The machine has the instructions, and `16 * N` bytes can be read.
     unsafe fn load(from: *const u8) -> Self;
     /// One block in every lane.
-    ///
-    /// # Safety
-    /// The machine has the instructions.
     unsafe fn splat(block: &[u8; 16]) -> Self;
-    /// # Safety
-    /// `16 * N` bytes can be written.
     unsafe fn store(self, to: *mut u8);
     /// The first `len` bytes, at most `16 * N`, followed by zeros.
-    ///
-    /// # Safety
-    /// The machine has the instructions, and `len` bytes can be read.
     #[inline(always)]
     unsafe fn load_part(from: *const u8, len: usize) -> Self {
         let mut copy = [[0; 16]; 4];
@@ -126,9 +141,6 @@ pub(crate) trait Lanes: Copy {
         }
     }
     /// A store of the first `len` bytes, at most `16 * N`.
-    ///
-    /// # Safety
-    /// `len` bytes can be written.
     #[inline(always)]
     unsafe fn store_part(self, to: *mut u8, len: usize) {
         let mut copy = [[0u8; 16]; 4];
@@ -138,11 +150,9 @@ pub(crate) trait Lanes: Copy {
             to.copy_from_nonoverlapping(copy.as_ptr().cast(), len);
         }
     }
-    /// A non-temporal store: the line is not fetched first, and the caches keep their content.
-    ///
-    /// # Safety
-    /// As for a store; the place is aligned to the register, and
-    /// [`store_fence`](crate::cpu::kernels::store_fence) is called before the bytes are read.
+    /// A non-temporal store: the line is not fetched first, and the caches keep their content. The
+    /// place is aligned to the register, and [`store_fence`](crate::cpu::kernels::store_fence) is
+    /// called before the bytes are read.
     #[inline(always)]
     unsafe fn stream(self, to: *mut u8) {
         // SAFETY: by this function's contract.
@@ -153,14 +163,8 @@ pub(crate) trait Lanes: Copy {
     fn prefetch(_from: *const u8) {}
 
     /// One block from each of the first `N` pointers, `offset` bytes after it.
-    ///
-    /// # Safety
-    /// The machine has the instructions, and there are `N` pointers that can be read there.
     unsafe fn gather(from: &[*const u8], offset: usize) -> Self;
     /// One block to each of the first `N` pointers, `offset` bytes after it.
-    ///
-    /// # Safety
-    /// There are `N` pointers that can be written there.
     unsafe fn scatter(self, to: &[*mut u8], offset: usize);
 
     /// Blocks exchanged among the first `N` registers: lane `i` of register `j` becomes lane `j` of
@@ -211,9 +215,6 @@ pub(crate) trait Lanes: Copy {
         self.sum()
     }
     /// An IV of 12 bytes, followed by zeros, in every lane.
-    ///
-    /// # Safety
-    /// The machine has the instructions.
     #[inline(always)]
     unsafe fn splat_iv(iv: &[u8; 12]) -> Self {
         let mut block = [0; 16];

@@ -3,7 +3,7 @@
 use std::arch::asm;
 
 use super::aes::{
-    ask_ahead, last_round, load, load_tail, opaque, put, round, rounds, rounds_behind_ninth, store,
+    ask_ahead, last_round, load, load_tail, opaque, put, round, rounds, rounds_after_ninth, store,
     store_tail,
 };
 use super::{Lanes, WIDE};
@@ -185,7 +185,7 @@ pub(crate) unsafe fn rows<L: Lanes, const DOUBLES: bool>(
                 }
             }
             round(direction, &round_keys[9], &mut blocks);
-            rounds_behind_ninth(direction, keys, &mut blocks);
+            rounds_after_ninth(direction, keys, &mut blocks);
             for (block, [_, tweak]) in blocks.iter_mut().zip(&*these) {
                 *block = last_round(direction, *block, tweak.xor(last));
             }

@@ -46,51 +46,32 @@ pub(super) fn sub([x7, x6, x5, x4, x3, x2, x1, x0]: [u64; 8]) -> [u64; 8] {
     let y16 = t0 ^ y11;
     let y21 = y13 ^ y16;
     let y18 = x0 ^ y16;
-    let [
-        z0,
-        z1,
-        z2,
-        z3,
-        z4,
-        z5,
-        z6,
-        z7,
-        z8,
-        z9,
-        z10,
-        z11,
-        z12,
-        z13,
-        z14,
-        z15,
-        z16,
-        z17,
-    ] = invert([
-        y1, y2, y3, y4, y5, y6, y7, y8, y9, y10, y11, y12, y13, y14, y15, y16, y17, y18, y19, y20,
-        y21, x7,
+    let z = invert([
+        0, y1, y2, y3, y4, y5, y6, y7, y8, y9, y10, y11, y12, y13, y14, y15, y16, y17, y18, y19,
+        y20, y21, x7,
     ]);
-    let b0 = z10 ^ z16;
-    let b1 = z13 ^ z16;
-    let b2 = z9 ^ z15;
-    let b3 = z12 ^ z15;
+    let b0 = z[10] ^ z[16];
+    let b1 = z[13] ^ z[16];
+    let b2 = z[9] ^ z[15];
+    let b3 = z[12] ^ z[15];
     let b4 = b2 ^ b0;
-    let b5 = z11 ^ b0;
-    let b6 = z1 ^ z4;
-    let b7 = z7 ^ z4;
-    let b8 = z0 ^ z3;
-    let b9 = z6 ^ z3;
+    let b5 = z[11] ^ b0;
+    let b6 = z[1] ^ z[4];
+    let b7 = z[7] ^ z[4];
+    let b8 = z[0] ^ z[3];
+    let b9 = z[6] ^ z[3];
     let b10 = b6 ^ b8;
-    let b11 = z2 ^ b8;
+    let b11 = z[2] ^ b8;
     let s3 = b4 ^ b10;
     let b12 = b9 ^ b7;
-    let b13 = z8 ^ b7;
+    let b13 = z[8] ^ b7;
     let s0 = b4 ^ b12;
-    let b14 = z17 ^ b12;
+    let b14 = z[17] ^ b12;
     let s1 = b10 ^ s0;
-    let b15 = z14 ^ b3;
+    let b15 = z[14] ^ b3;
     let b16 = b1 ^ b3;
     let b17 = b13 ^ b11;
-    let b18 = z5 ^ b11;
+    let b18 = z[5] ^ b11;
     let b19 = b15 ^ b17;
     let s5 = b5 ^ b19;
     let s2 = b14 ^ b19;
@@ -126,53 +107,34 @@ pub(super) fn inv_sub([x7, x6, x5, x4, x3, x2, x1, x0]: [u64; 8]) -> [u64; 8] {
     let y15 = y17 ^ y16;
     let y20 = y11 ^ y9;
     let y22 = y11 ^ y7;
-    let [
-        z0,
-        z1,
-        z2,
-        z3,
-        z4,
-        z5,
-        z6,
-        z7,
-        z8,
-        z9,
-        z10,
-        z11,
-        z12,
-        z13,
-        z14,
-        z15,
-        z16,
-        z17,
-    ] = invert([
-        y1, y2, y3, y4, y5, y6, y7, y8, y9, y10, y11, y12, y13, y14, y15, y16, y17, y18, y19, y20,
-        y21, y22,
+    let z = invert([
+        0, y1, y2, y3, y4, y5, y6, y7, y8, y9, y10, y11, y12, y13, y14, y15, y16, y17, y18, y19,
+        y20, y21, y22,
     ]);
-    let b0 = z15 ^ z16;
-    let b1 = z17 ^ z16;
-    let b2 = z6 ^ b0;
-    let b3 = z12 ^ z13;
-    let b4 = z14 ^ z13;
+    let b0 = z[15] ^ z[16];
+    let b1 = z[17] ^ z[16];
+    let b2 = z[6] ^ b0;
+    let b3 = z[12] ^ z[13];
+    let b4 = z[14] ^ z[13];
     let b5 = b2 ^ b3;
-    let b6 = z5 ^ z8;
-    let b7 = z2 ^ z8;
-    let b8 = z3 ^ b5;
-    let b9 = z0 ^ b5;
+    let b6 = z[5] ^ z[8];
+    let b7 = z[2] ^ z[8];
+    let b8 = z[3] ^ b5;
+    let b9 = z[0] ^ b5;
     let s0 = b6 ^ b8;
-    let b10 = z4 ^ b8;
+    let b10 = z[4] ^ b8;
     let b11 = b9 ^ s0;
-    let b12 = z11 ^ b1;
+    let b12 = z[11] ^ b1;
     let b13 = b4 ^ b1;
-    let b14 = z10 ^ b12;
-    let b15 = z9 ^ b12;
+    let b14 = z[10] ^ b12;
+    let b15 = z[9] ^ b12;
     let b16 = b7 ^ b11;
-    let b17 = z1 ^ b11;
+    let b17 = z[1] ^ b11;
     let b18 = b14 ^ b16;
     let s3 = s0 ^ b16;
     let b19 = b13 ^ b18;
     let s5 = b17 ^ b10;
-    let s6 = z7 ^ b10;
+    let s6 = z[7] ^ b10;
     let s2 = b19 ^ s5;
     let b20 = b3 ^ s2;
     let s7 = b0 ^ b15;
@@ -182,57 +144,33 @@ pub(super) fn inv_sub([x7, x6, x5, x4, x3, x2, x1, x0]: [u64; 8]) -> [u64; 8] {
 }
 
 /// Inversion in GF(2^8) as GF(((2^2)^2)^2): from 22 sums of input bits to the 18 products that
-/// the layer out sums up. Names follow the 2010 paper; its `x7` is `y22` here.
+/// the layer out sums up. Names follow the 2010 paper; its `x7` is `y[22]` here, and `y[0]` is not
+/// used.
 #[inline(always)]
-fn invert(
-    [
-        y1,
-        y2,
-        y3,
-        y4,
-        y5,
-        y6,
-        y7,
-        y8,
-        y9,
-        y10,
-        y11,
-        y12,
-        y13,
-        y14,
-        y15,
-        y16,
-        y17,
-        y18,
-        y19,
-        y20,
-        y21,
-        y22,
-    ]: [u64; 22],
-) -> [u64; 18] {
-    let t2 = y12 & y15;
-    let t3 = y3 & y6;
+fn invert(y: [u64; 23]) -> [u64; 18] {
+    let t2 = y[12] & y[15];
+    let t3 = y[3] & y[6];
     let t4 = t3 ^ t2;
-    let t5 = y4 & y22;
+    let t5 = y[4] & y[22];
     let t6 = t5 ^ t2;
-    let t7 = y13 & y16;
-    let t8 = y5 & y1;
+    let t7 = y[13] & y[16];
+    let t8 = y[5] & y[1];
     let t9 = t8 ^ t7;
-    let t10 = y2 & y7;
+    let t10 = y[2] & y[7];
     let t11 = t10 ^ t7;
-    let t12 = y9 & y11;
-    let t13 = y14 & y17;
+    let t12 = y[9] & y[11];
+    let t13 = y[14] & y[17];
     let t14 = t13 ^ t12;
-    let t15 = y8 & y10;
+    let t15 = y[8] & y[10];
     let t16 = t15 ^ t12;
     let t17 = t4 ^ t14;
     let t18 = t6 ^ t16;
     let t19 = t9 ^ t14;
     let t20 = t11 ^ t16;
-    let t21 = t17 ^ y20;
-    let t22 = t18 ^ y19;
-    let t23 = t19 ^ y21;
-    let t24 = t20 ^ y18;
+    let t21 = t17 ^ y[20];
+    let t22 = t18 ^ y[19];
+    let t23 = t19 ^ y[21];
+    let t24 = t20 ^ y[18];
     let t25 = t21 ^ t22;
     let t26 = t21 & t23;
     let t27 = t24 ^ t26;
@@ -255,24 +193,24 @@ fn invert(
     let t44 = t33 ^ t37;
     let t45 = t42 ^ t41;
     [
-        t44 & y15,
-        t37 & y6,
-        t33 & y22,
-        t43 & y16,
-        t40 & y1,
-        t29 & y7,
-        t42 & y11,
-        t45 & y17,
-        t41 & y10,
-        t44 & y12,
-        t37 & y3,
-        t33 & y4,
-        t43 & y13,
-        t40 & y5,
-        t29 & y2,
-        t42 & y9,
-        t45 & y14,
-        t41 & y8,
+        t44 & y[15],
+        t37 & y[6],
+        t33 & y[22],
+        t43 & y[16],
+        t40 & y[1],
+        t29 & y[7],
+        t42 & y[11],
+        t45 & y[17],
+        t41 & y[10],
+        t44 & y[12],
+        t37 & y[3],
+        t33 & y[4],
+        t43 & y[13],
+        t40 & y[5],
+        t29 & y[2],
+        t42 & y[9],
+        t45 & y[14],
+        t41 & y[8],
     ]
 }
 

@@ -93,7 +93,6 @@ pub(crate) fn expand_each(keys: &[u8], key_len: usize, out: &mut [RoundKeys]) {
     }
 }
 
-/// The round constant that follows another.
 pub(super) fn next_rcon(rcon: u8) -> u8 {
     (rcon << 1) ^ (0x1b * (rcon >> 7))
 }

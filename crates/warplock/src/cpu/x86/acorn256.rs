@@ -1,8 +1,12 @@
 //! ACORN-128 on AVX2: eight messages side by side.
 
-use std::arch::x86_64::*;
+use std::arch::x86_64::{
+    _mm256_add_epi32 as add32, _mm256_loadu_si256 as loadu, _mm256_max_epi32 as max32,
+    _mm256_min_epi32 as min32, _mm256_min_epu32 as minu32, _mm256_set1_epi32 as set1,
+    _mm256_slli_epi32 as slli32, _mm256_sllv_epi32 as sllv32, _mm256_sub_epi32 as sub32, *,
+};
 
-use super::sse::op;
+use super::formulas::{acorn_formulas, op};
 use crate::cpu::acorn::{From, LaneKernels, MOST, To, Wide, Words, Work, run};
 
 /// A word of eight messages.
@@ -97,6 +101,8 @@ fn transpose(rows: [Ymm; 4]) -> [Ymm; 4] {
 impl Wide for Ymm {
     const N: usize = 8;
 
+    acorn_formulas!();
+
     #[inline(always)]
     unsafe fn empty() -> [__m256i; 2] {
         // SAFETY: by the trait's contract; likewise below.
@@ -104,16 +110,6 @@ impl Wide for Ymm {
     }
     #[inline(always)]
     unsafe fn empty_tap() {}
-    #[inline(always)]
-    unsafe fn splat(number: u32) -> Self {
-        // SAFETY: as above.
-        Ymm(unsafe { _mm256_set1_epi32(number as i32) })
-    }
-    #[inline(always)]
-    unsafe fn numbers(numbers: &[u32; MOST]) -> Self {
-        // SAFETY: as above; there are more numbers than lanes.
-        Ymm(unsafe { _mm256_loadu_si256(numbers.as_ptr().cast()) })
-    }
     #[inline(always)]
     unsafe fn load(from: &From) -> [Self; 16] {
         // SAFETY: as above.
@@ -143,35 +139,5 @@ impl Wide for Ymm {
                 }
             }
         }
-    }
-    #[inline(always)]
-    fn fetch(from: *const u8) {
-        // Into the L2 cache: the L1 cache has no room for what many messages need.
-        // SAFETY: nothing happens where there is no memory; the instruction is SSE's.
-        unsafe { _mm_prefetch::<_MM_HINT_T1>(from.cast()) }
-    }
-    #[inline(always)]
-    fn add(self, other: Self) -> Self {
-        Ymm(op!(_mm256_add_epi32(self.0, other.0)))
-    }
-    #[inline(always)]
-    fn at_or_after(self, place: Self) -> Self {
-        op!({
-            let before = _mm256_sub_epi32(self.0, place.0);
-            let before = _mm256_max_epi32(before, _mm256_setzero_si256());
-            let before = _mm256_min_epi32(before, _mm256_set1_epi32(4));
-            let bits = _mm256_slli_epi32::<3>(before);
-            Ymm(_mm256_sllv_epi32(_mm256_set1_epi32(-1), bits))
-        })
-    }
-    #[inline(always)]
-    fn first_bit(self, place: Self) -> Self {
-        op!({
-            // A place before the word is a huge number without its sign.
-            let before = _mm256_sub_epi32(self.0, place.0);
-            let before = _mm256_min_epu32(before, _mm256_set1_epi32(4));
-            let bits = _mm256_slli_epi32::<3>(before);
-            Ymm(_mm256_sllv_epi32(_mm256_set1_epi32(1), bits))
-        })
     }
 }

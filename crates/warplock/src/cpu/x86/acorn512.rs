@@ -1,9 +1,13 @@
 //! ACORN-128 on AVX-512: sixteen messages side by side, with the funnel shifts of VBMI2 where the
 //! machine has them.
 
-use std::arch::x86_64::*;
+use std::arch::x86_64::{
+    _mm512_add_epi32 as add32, _mm512_loadu_si512 as loadu, _mm512_max_epi32 as max32,
+    _mm512_min_epi32 as min32, _mm512_min_epu32 as minu32, _mm512_set1_epi32 as set1,
+    _mm512_slli_epi32 as slli32, _mm512_sllv_epi32 as sllv32, _mm512_sub_epi32 as sub32, *,
+};
 
-use super::sse::op;
+use super::formulas::{acorn_formulas, op};
 use crate::cpu::acorn::{From, LaneKernels, MOST, To, Wide, Words, Work, run};
 
 /// A word of sixteen messages, with the type that shifts between two words.
@@ -150,6 +154,8 @@ fn transpose<const FUNNEL: bool>(rows: [Zmm<FUNNEL>; 16]) -> [Zmm<FUNNEL>; 16] {
 impl<const FUNNEL: bool> Wide for Zmm<FUNNEL> {
     const N: usize = 16;
 
+    acorn_formulas!();
+
     #[inline(always)]
     unsafe fn empty() -> [__m512i; 2] {
         // SAFETY: by the trait's contract; likewise below.
@@ -159,16 +165,6 @@ impl<const FUNNEL: bool> Wide for Zmm<FUNNEL> {
     unsafe fn empty_tap() -> __m512i {
         // SAFETY: as above.
         unsafe { _mm512_setzero_si512() }
-    }
-    #[inline(always)]
-    unsafe fn splat(number: u32) -> Self {
-        // SAFETY: as above.
-        Zmm(unsafe { _mm512_set1_epi32(number as i32) })
-    }
-    #[inline(always)]
-    unsafe fn numbers(numbers: &[u32; MOST]) -> Self {
-        // SAFETY: as above; there are as many numbers as lanes.
-        Zmm(unsafe { _mm512_loadu_si512(numbers.as_ptr().cast()) })
     }
     #[inline(always)]
     unsafe fn load(from: &From) -> [Self; 16] {
@@ -187,35 +183,5 @@ impl<const FUNNEL: bool> Wide for Zmm<FUNNEL> {
             // SAFETY: as above.
             unsafe { _mm512_storeu_si512(to.cast(), row.0) }
         }
-    }
-    #[inline(always)]
-    fn fetch(from: *const u8) {
-        // Into the L2 cache: the L1 cache has no room for what many messages need.
-        // SAFETY: nothing happens where there is no memory; the instruction is SSE's.
-        unsafe { _mm_prefetch::<_MM_HINT_T1>(from.cast()) }
-    }
-    #[inline(always)]
-    fn add(self, other: Self) -> Self {
-        Zmm(op!(_mm512_add_epi32(self.0, other.0)))
-    }
-    #[inline(always)]
-    fn at_or_after(self, place: Self) -> Self {
-        op!({
-            let before = _mm512_sub_epi32(self.0, place.0);
-            let before = _mm512_max_epi32(before, _mm512_setzero_si512());
-            let before = _mm512_min_epi32(before, _mm512_set1_epi32(4));
-            let bits = _mm512_slli_epi32::<3>(before);
-            Zmm(_mm512_sllv_epi32(_mm512_set1_epi32(-1), bits))
-        })
-    }
-    #[inline(always)]
-    fn first_bit(self, place: Self) -> Self {
-        op!({
-            // A place before the word is a huge number without its sign.
-            let before = _mm512_sub_epi32(self.0, place.0);
-            let before = _mm512_min_epu32(before, _mm512_set1_epi32(4));
-            let bits = _mm512_slli_epi32::<3>(before);
-            Zmm(_mm512_sllv_epi32(_mm512_set1_epi32(1), bits))
-        })
     }
 }

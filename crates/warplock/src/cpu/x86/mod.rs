@@ -4,9 +4,10 @@
 mod acorn256;
 mod acorn512;
 mod avx;
+mod formulas;
 mod sse;
-mod vaes256;
-mod vaes512;
+pub(super) mod vaes256;
+pub(super) mod vaes512;
 
 use std::arch::x86_64::__cpuid;
 use std::sync::OnceLock;
@@ -23,16 +24,6 @@ pub(super) fn acorn() -> [Option<&'static LaneKernels>; 3] {
     ]
 }
 
-/// VAES on 256 bits, if this machine has it.
-pub(super) fn vaes256() -> Option<&'static dyn Kernels> {
-    vaes256::Vaes256::detect()
-}
-
-/// VAES on 512 bits, if this machine has it.
-pub(super) fn vaes512() -> Option<&'static dyn Kernels> {
-    vaes512::Vaes512::detect()
-}
-
 /// The best encoding of AES-NI that this machine has.
 pub(super) fn aesni() -> Option<&'static dyn Kernels> {
     avx::AesNiAvx::detect().or_else(sse::AesNi::detect)
@@ -45,7 +36,6 @@ pub(super) fn gains_by_non_temporal_stores(set: InstructionSet) -> bool {
     matches!(set, InstructionSet::Vaes256 | InstructionSet::Vaes512)
 }
 
-/// Whether AMD made this CPU.
 pub(super) fn is_amd() -> bool {
     static AMD: OnceLock<bool> = OnceLock::new();
     *AMD.get_or_init(|| {

@@ -1,8 +1,15 @@
 //! One block in an SSE register: AES-NI and PCLMULQDQ.
 
-use std::arch::x86_64::*;
+use std::arch::x86_64::{
+    _mm_add_epi32 as add32, _mm_add_epi64 as add64, _mm_aesdec_si128 as aesdec,
+    _mm_aesdeclast_si128 as aesdeclast, _mm_aesenc_si128 as aesenc,
+    _mm_aesenclast_si128 as aesenclast, _mm_clmulepi64_si128 as clmul, _mm_loadu_si128 as loadu,
+    _mm_shuffle_epi8 as shuffle8, _mm_shuffle_epi32 as shuffle32, _mm_slli_epi64 as slli64,
+    _mm_storeu_si128 as storeu, _mm_xor_si128 as xor, *,
+};
 
-use crate::cpu::body::{Block, Lanes, WIDE};
+use super::formulas::{lanes_formulas, op};
+use crate::cpu::body::{Block, Lanes, WIDE, one_lane};
 use crate::cpu::compiled::names::*;
 
 kernels_of!(
@@ -21,15 +28,11 @@ kernels_of!(
 #[derive(Clone, Copy)]
 pub(super) struct Sse(pub(super) __m128i);
 
-/// Runs intrinsics, those of memory on what a reference holds.
-macro_rules! op {
-    ($e:expr) => {
-        // SAFETY: a value of the register type exists, so the machine has the instructions.
-        unsafe { $e }
-    };
+/// The only lane.
+#[inline(always)]
+fn broadcast(block: __m128i) -> __m128i {
+    block
 }
-
-pub(super) use op;
 
 /// 32 bytes of ones, then as many zeros. A load that starts `len` bytes before the zeros is a mask
 /// of the first `len` bytes.
@@ -52,80 +55,15 @@ impl Lanes for Sse {
     const ROWS: bool = true;
     const PARTS: bool = true;
 
-    #[inline(always)]
-    unsafe fn load(from: *const u8) -> Self {
-        // SAFETY: by the trait's contract.
-        Sse(unsafe { _mm_loadu_si128(from.cast()) })
-    }
-    #[inline(always)]
-    unsafe fn splat(block: &[u8; 16]) -> Self {
-        // SAFETY: the reference holds 16 bytes; the rest by the trait's contract.
-        Sse(unsafe { _mm_loadu_si128(block.as_ptr().cast()) })
-    }
-    #[inline(always)]
-    unsafe fn store(self, to: *mut u8) {
-        // SAFETY: by the trait's contract.
-        unsafe { _mm_storeu_si128(to.cast(), self.0) }
-    }
-    #[inline(always)]
-    unsafe fn gather(from: &[*const u8], offset: usize) -> Self {
-        // SAFETY: by the trait's contract.
-        unsafe { Sse::load(from[0].add(offset)) }
-    }
-    #[inline(always)]
-    unsafe fn scatter(self, to: &[*mut u8], offset: usize) {
-        // SAFETY: by the trait's contract.
-        unsafe { self.store(to[0].add(offset)) }
-    }
+    lanes_formulas!(Sse);
+    one_lane!();
+
     #[inline(always)]
     fn pin(mut self) -> Self {
         // SAFETY: no instruction at all.
         unsafe {
             std::arch::asm!("/* {0} */", inout(xmm_reg) self.0, options(nomem, nostack, preserves_flags));
         }
-        self
-    }
-    #[inline(always)]
-    fn xor(self, other: Self) -> Self {
-        Sse(op!(_mm_xor_si128(self.0, other.0)))
-    }
-    #[inline(always)]
-    fn encrypt_round(self, key: Self) -> Self {
-        Sse(op!(_mm_aesenc_si128(self.0, key.0)))
-    }
-    #[inline(always)]
-    fn encrypt_last(self, key: Self) -> Self {
-        Sse(op!(_mm_aesenclast_si128(self.0, key.0)))
-    }
-    #[inline(always)]
-    fn decrypt_round(self, key: Self) -> Self {
-        Sse(op!(_mm_aesdec_si128(self.0, key.0)))
-    }
-    #[inline(always)]
-    fn decrypt_last(self, key: Self) -> Self {
-        Sse(op!(_mm_aesdeclast_si128(self.0, key.0)))
-    }
-    #[inline(always)]
-    fn reverse(self) -> Self {
-        let order = op!(_mm_set_epi8(
-            0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15
-        ));
-        Sse(op!(_mm_shuffle_epi8(self.0, order)))
-    }
-    #[inline(always)]
-    fn add64(self, n: u64) -> Self {
-        Sse(op!(_mm_add_epi64(self.0, _mm_set_epi64x(0, n as i64))))
-    }
-    #[inline(always)]
-    fn add32(self, n: u32) -> Self {
-        Sse(op!(_mm_add_epi32(self.0, _mm_set_epi32(0, 0, 0, n as i32))))
-    }
-    #[inline(always)]
-    fn number64(self) -> Self {
-        self
-    }
-    #[inline(always)]
-    fn number32(self) -> Self {
         self
     }
     #[inline(always)]
@@ -146,33 +84,6 @@ impl Lanes for Sse {
         let words = [u64::from_le_bytes(*first), u32::from_le_bytes(*last).into()];
         // SAFETY: by the trait's contract.
         Sse(unsafe { _mm_set_epi64x(words[1] as i64, words[0] as i64) })
-    }
-    #[inline(always)]
-    fn widen(one: Self) -> Self {
-        one
-    }
-    #[inline(always)]
-    fn shift_in(self, before: Self) -> Self {
-        before
-    }
-    #[inline(always)]
-    fn rotated_last_word(self) -> Self {
-        let order = op!(_mm_set1_epi32(0x0C_0F_0E_0D));
-        Sse(op!(_mm_shuffle_epi8(self.0, order)))
-    }
-    #[inline(always)]
-    fn last_word(self) -> Self {
-        Sse(op!(_mm_shuffle_epi32::<0xFF>(self.0)))
-    }
-    #[inline(always)]
-    fn sum_words_before(self) -> Self {
-        // Within each half by a shift, which runs on other ports than shuffles; then the lower
-        // half's XOR is added to the upper half.
-        op!({
-            let halves = _mm_xor_si128(self.0, _mm_slli_epi64::<32>(self.0));
-            let order = _mm_set_epi8(7, 6, 5, 4, 7, 6, 5, 4, -1, -1, -1, -1, -1, -1, -1, -1);
-            Sse(_mm_xor_si128(halves, _mm_shuffle_epi8(halves, order)))
-        })
     }
     #[inline(always)]
     fn doubles() -> bool {
@@ -216,42 +127,11 @@ impl Lanes for Sse {
         tweaks
     }
     #[inline(always)]
-    fn xts_powers(self) -> Self {
-        self
-    }
-    #[inline(always)]
     fn xts_next(self) -> Self {
         // Doubled by halves; the bits shifted out of each half, spread over a mask, select what is
         // added to the other: 1, or x^128 = x^7 + x^2 + x + 1.
         let (next, _) = self.xts_double(self.xts_signs());
         next
-    }
-    #[inline(always)]
-    fn fold(self) -> Self {
-        // x^63 + x^62 + x^57, the polynomial's upper terms seen from x^64.
-        Sse(op!({
-            let terms = _mm_set_epi64x(0, 0xC2 << 56);
-            let swapped = _mm_shuffle_epi32::<0b01_00_11_10>(self.0);
-            _mm_xor_si128(swapped, _mm_clmulepi64_si128::<0x00>(self.0, terms))
-        }))
-    }
-    #[inline(always)]
-    fn hash_products(self, [low, high]: [Self; 2]) -> [Self; 2] {
-        op!({
-            let below = _mm_xor_si128(
-                _mm_clmulepi64_si128::<0x00>(self.0, low.0),
-                _mm_clmulepi64_si128::<0x01>(self.0, high.0),
-            );
-            let above = _mm_xor_si128(
-                _mm_clmulepi64_si128::<0x10>(self.0, low.0),
-                _mm_clmulepi64_si128::<0x11>(self.0, high.0),
-            );
-            [Sse(below), Sse(above)]
-        })
-    }
-    #[inline(always)]
-    fn sum(self) -> Self {
-        self
     }
 }
 

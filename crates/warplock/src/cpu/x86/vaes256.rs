@@ -1,8 +1,17 @@
 //! Two blocks in an AVX register: VAES and VPCLMULQDQ, without AVX-512.
 
-use std::arch::x86_64::*;
+use std::arch::x86_64::{
+    _mm256_add_epi32 as add32, _mm256_add_epi64 as add64, _mm256_aesdec_epi128 as aesdec,
+    _mm256_aesdeclast_epi128 as aesdeclast, _mm256_aesenc_epi128 as aesenc,
+    _mm256_aesenclast_epi128 as aesenclast, _mm256_broadcastsi128_si256 as broadcast,
+    _mm256_bslli_epi128 as bslli, _mm256_bsrli_epi128 as bsrli, _mm256_clmulepi64_epi128 as clmul,
+    _mm256_loadu_si256 as loadu, _mm256_shuffle_epi8 as shuffle8,
+    _mm256_shuffle_epi32 as shuffle32, _mm256_slli_epi64 as slli64, _mm256_storeu_si256 as storeu,
+    _mm256_xor_si256 as xor, *,
+};
 
-use super::sse::{ONES, Sse, op};
+use super::formulas::{lanes_formulas, op, xts_products};
+use super::sse::{ONES, Sse};
 use crate::cpu::body::{Lanes, WIDE};
 use crate::cpu::compiled::names::*;
 
@@ -36,21 +45,8 @@ impl Lanes for Ymm {
     const AHEAD: bool = true;
     const PARTS: bool = true;
 
-    #[inline(always)]
-    unsafe fn load(from: *const u8) -> Self {
-        // SAFETY: by the trait's contract.
-        Ymm(unsafe { _mm256_loadu_si256(from.cast()) })
-    }
-    #[inline(always)]
-    unsafe fn splat(block: &[u8; 16]) -> Self {
-        // SAFETY: the reference holds 16 bytes; the rest by the trait's contract.
-        Ymm(unsafe { _mm256_broadcastsi128_si256(_mm_loadu_si128(block.as_ptr().cast())) })
-    }
-    #[inline(always)]
-    unsafe fn store(self, to: *mut u8) {
-        // SAFETY: by the trait's contract.
-        unsafe { _mm256_storeu_si256(to.cast(), self.0) }
-    }
+    lanes_formulas!(Ymm);
+
     #[inline(always)]
     unsafe fn stream(self, to: *mut u8) {
         // SAFETY: by the trait's contract.
@@ -87,41 +83,6 @@ impl Lanes for Ymm {
     #[inline(always)]
     fn pin(self) -> Self {
         Ymm(op!(pinned(self.0)))
-    }
-    #[inline(always)]
-    fn xor(self, other: Self) -> Self {
-        Ymm(op!(_mm256_xor_si256(self.0, other.0)))
-    }
-    #[inline(always)]
-    fn encrypt_round(self, key: Self) -> Self {
-        Ymm(op!(_mm256_aesenc_epi128(self.0, key.0)))
-    }
-    #[inline(always)]
-    fn encrypt_last(self, key: Self) -> Self {
-        Ymm(op!(_mm256_aesenclast_epi128(self.0, key.0)))
-    }
-    #[inline(always)]
-    fn decrypt_round(self, key: Self) -> Self {
-        Ymm(op!(_mm256_aesdec_epi128(self.0, key.0)))
-    }
-    #[inline(always)]
-    fn decrypt_last(self, key: Self) -> Self {
-        Ymm(op!(_mm256_aesdeclast_epi128(self.0, key.0)))
-    }
-    #[inline(always)]
-    fn reverse(self) -> Self {
-        let order = op!(_mm256_broadcastsi128_si256(_mm_set_epi8(
-            0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15
-        )));
-        Ymm(op!(_mm256_shuffle_epi8(self.0, order)))
-    }
-    #[inline(always)]
-    fn add64(self, n: u64) -> Self {
-        Ymm(op!(_mm256_add_epi64(self.0, low64([n; 2]))))
-    }
-    #[inline(always)]
-    fn add32(self, n: u32) -> Self {
-        Ymm(op!(_mm256_add_epi32(self.0, low64([u64::from(n); 2]))))
     }
     #[inline(always)]
     fn number64(self) -> Self {
@@ -169,25 +130,6 @@ impl Lanes for Ymm {
         })
     }
     #[inline(always)]
-    fn rotated_last_word(self) -> Self {
-        let order = op!(_mm256_set1_epi32(0x0C_0F_0E_0D));
-        Ymm(op!(_mm256_shuffle_epi8(self.0, order)))
-    }
-    #[inline(always)]
-    fn last_word(self) -> Self {
-        Ymm(op!(_mm256_shuffle_epi32::<0xFF>(self.0)))
-    }
-    #[inline(always)]
-    fn sum_words_before(self) -> Self {
-        op!({
-            let halves = _mm256_xor_si256(self.0, _mm256_slli_epi64::<32>(self.0));
-            let order = _mm256_broadcastsi128_si256(_mm_set_epi8(
-                7, 6, 5, 4, 7, 6, 5, 4, -1, -1, -1, -1, -1, -1, -1, -1,
-            ));
-            Ymm(_mm256_xor_si256(halves, _mm256_shuffle_epi8(halves, order)))
-        })
-    }
-    #[inline(always)]
     fn xts_powers(self) -> Self {
         self.xts_times([1, 2])
     }
@@ -216,28 +158,6 @@ impl Lanes for Ymm {
         self.xts_bytes::<2, 14>(other)
     }
     #[inline(always)]
-    fn fold(self) -> Self {
-        Ymm(op!({
-            let terms = _mm256_set_epi64x(0, 0xC2 << 56, 0, 0xC2 << 56);
-            let swapped = _mm256_shuffle_epi32::<0b01_00_11_10>(self.0);
-            _mm256_xor_si256(swapped, _mm256_clmulepi64_epi128::<0x00>(self.0, terms))
-        }))
-    }
-    #[inline(always)]
-    fn hash_products(self, [low, high]: [Self; 2]) -> [Self; 2] {
-        op!({
-            let below = _mm256_xor_si256(
-                _mm256_clmulepi64_epi128::<0x00>(self.0, low.0),
-                _mm256_clmulepi64_epi128::<0x01>(self.0, high.0),
-            );
-            let above = _mm256_xor_si256(
-                _mm256_clmulepi64_epi128::<0x10>(self.0, low.0),
-                _mm256_clmulepi64_epi128::<0x11>(self.0, high.0),
-            );
-            [Ymm(below), Ymm(above)]
-        })
-    }
-    #[inline(always)]
     fn sum(self) -> Sse {
         op!({
             let upper = _mm256_extracti128_si256::<1>(self.0);
@@ -246,34 +166,11 @@ impl Lanes for Ymm {
     }
 }
 
-/// Products in XTS's field (IEEE 1619, 5.2), as for 512 bits.
-impl Ymm {
-    /// Each lane times a number below 2^32, seen as a polynomial.
-    #[inline(always)]
-    fn xts_times(self, [a, b]: [i64; 2]) -> Self {
-        op!({
-            let by = _mm256_set_epi64x(0, b, 0, a);
-            let low = _mm256_clmulepi64_epi128::<0x00>(self.0, by);
-            let high = _mm256_clmulepi64_epi128::<0x01>(self.0, by);
-            let carried = _mm256_bslli_epi128::<8>(high);
-            let wrapped = _mm256_clmulepi64_epi128::<0x01>(high, _mm256_set1_epi64x(0x87));
-            Ymm(_mm256_xor_si256(_mm256_xor_si256(low, carried), wrapped))
-        })
-    }
-    /// Each lane times x^(8 `UP`), plus `other`; `DOWN` is 16 - `UP`, and `UP` at most 8.
-    #[inline(always)]
-    fn xts_bytes<const UP: i32, const DOWN: i32>(self, other: Self) -> Self {
-        const { assert!(UP + DOWN == 16 && UP <= 8) };
-        op!({
-            let shifted = _mm256_bslli_epi128::<UP>(self.0);
-            let fallen = _mm256_bsrli_epi128::<DOWN>(self.0);
-            let wrapped = _mm256_clmulepi64_epi128::<0x00>(fallen, _mm256_set1_epi64x(0x87));
-            Ymm(_mm256_xor_si256(
-                _mm256_xor_si256(shifted, other.0),
-                wrapped,
-            ))
-        })
-    }
+xts_products!(Ymm);
+
+#[inline(always)]
+fn xor3(a: __m256i, b: __m256i, c: __m256i) -> __m256i {
+    op!(xor(xor(a, b), c))
 }
 
 /// See [`Lanes::pin`]. A function that enables the register's instructions: otherwise the compiler

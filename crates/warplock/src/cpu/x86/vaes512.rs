@@ -1,8 +1,17 @@
 //! Four blocks in an AVX-512 register: VAES and VPCLMULQDQ.
 
-use std::arch::x86_64::*;
+use std::arch::x86_64::{
+    _mm512_add_epi32 as add32, _mm512_add_epi64 as add64, _mm512_aesdec_epi128 as aesdec,
+    _mm512_aesdeclast_epi128 as aesdeclast, _mm512_aesenc_epi128 as aesenc,
+    _mm512_aesenclast_epi128 as aesenclast, _mm512_broadcast_i32x4 as broadcast,
+    _mm512_bslli_epi128 as bslli, _mm512_bsrli_epi128 as bsrli, _mm512_clmulepi64_epi128 as clmul,
+    _mm512_loadu_si512 as loadu, _mm512_shuffle_epi8 as shuffle8,
+    _mm512_shuffle_epi32 as shuffle32, _mm512_slli_epi64 as slli64, _mm512_storeu_si512 as storeu,
+    _mm512_xor_si512 as xor, *,
+};
 
-use super::sse::{Sse, op};
+use super::formulas::{lanes_formulas, op, xts_products};
+use super::sse::Sse;
 use crate::cpu::body::{Lanes, WIDE};
 use crate::cpu::compiled::names::*;
 
@@ -50,21 +59,8 @@ impl Lanes for Zmm {
     const AHEAD: bool = true;
     const PARTS: bool = true;
 
-    #[inline(always)]
-    unsafe fn load(from: *const u8) -> Self {
-        // SAFETY: by the trait's contract.
-        Zmm(unsafe { _mm512_loadu_si512(from.cast()) })
-    }
-    #[inline(always)]
-    unsafe fn splat(block: &[u8; 16]) -> Self {
-        // SAFETY: the reference holds 16 bytes; the rest by the trait's contract.
-        Zmm(unsafe { _mm512_broadcast_i32x4(_mm_loadu_si128(block.as_ptr().cast())) })
-    }
-    #[inline(always)]
-    unsafe fn store(self, to: *mut u8) {
-        // SAFETY: by the trait's contract.
-        unsafe { _mm512_storeu_si512(to.cast(), self.0) }
-    }
+    lanes_formulas!(Zmm);
+
     #[inline(always)]
     unsafe fn load_part(from: *const u8, len: usize) -> Self {
         // SAFETY: bytes that the mask leaves out are not touched; the rest by the trait's contract.
@@ -138,41 +134,6 @@ impl Lanes for Zmm {
         Zmm(op!(pinned(self.0)))
     }
     #[inline(always)]
-    fn xor(self, other: Self) -> Self {
-        Zmm(op!(_mm512_xor_si512(self.0, other.0)))
-    }
-    #[inline(always)]
-    fn encrypt_round(self, key: Self) -> Self {
-        Zmm(op!(_mm512_aesenc_epi128(self.0, key.0)))
-    }
-    #[inline(always)]
-    fn encrypt_last(self, key: Self) -> Self {
-        Zmm(op!(_mm512_aesenclast_epi128(self.0, key.0)))
-    }
-    #[inline(always)]
-    fn decrypt_round(self, key: Self) -> Self {
-        Zmm(op!(_mm512_aesdec_epi128(self.0, key.0)))
-    }
-    #[inline(always)]
-    fn decrypt_last(self, key: Self) -> Self {
-        Zmm(op!(_mm512_aesdeclast_epi128(self.0, key.0)))
-    }
-    #[inline(always)]
-    fn reverse(self) -> Self {
-        let order = op!(_mm512_broadcast_i32x4(_mm_set_epi8(
-            0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15
-        )));
-        Zmm(op!(_mm512_shuffle_epi8(self.0, order)))
-    }
-    #[inline(always)]
-    fn add64(self, n: u64) -> Self {
-        Zmm(op!(_mm512_add_epi64(self.0, low64([n; 4]))))
-    }
-    #[inline(always)]
-    fn add32(self, n: u32) -> Self {
-        Zmm(op!(_mm512_add_epi32(self.0, low64([u64::from(n); 4]))))
-    }
-    #[inline(always)]
     fn number64(self) -> Self {
         Zmm(op!(_mm512_add_epi64(self.0, low64([0, 1, 2, 3]))))
     }
@@ -207,25 +168,6 @@ impl Lanes for Zmm {
     fn shift_in(self, before: Sse) -> Self {
         let before = op!(_mm512_broadcast_i32x4(before.0));
         Zmm(op!(_mm512_alignr_epi64::<6>(self.0, before)))
-    }
-    #[inline(always)]
-    fn rotated_last_word(self) -> Self {
-        let order = op!(_mm512_set1_epi32(0x0C_0F_0E_0D));
-        Zmm(op!(_mm512_shuffle_epi8(self.0, order)))
-    }
-    #[inline(always)]
-    fn last_word(self) -> Self {
-        Zmm(op!(_mm512_shuffle_epi32::<0xFF>(self.0)))
-    }
-    #[inline(always)]
-    fn sum_words_before(self) -> Self {
-        op!({
-            let halves = _mm512_xor_si512(self.0, _mm512_slli_epi64::<32>(self.0));
-            let order = _mm512_broadcast_i32x4(_mm_set_epi8(
-                7, 6, 5, 4, 7, 6, 5, 4, -1, -1, -1, -1, -1, -1, -1, -1,
-            ));
-            Zmm(_mm512_xor_si512(halves, _mm512_shuffle_epi8(halves, order)))
-        })
     }
     #[inline(always)]
     fn xts_powers(self) -> Self {
@@ -269,9 +211,8 @@ impl Lanes for Zmm {
     fn xts_far_ahead(self, other: Self) -> Self {
         const { assert!(Self::N * Self::XTS_DEPTH == 16) };
         op!({
-            let shifted = _mm512_bslli_epi128::<8>(self.0);
-            let wrapped = _mm512_clmulepi64_epi128::<0x01>(self.0, _mm512_set1_epi64(0x87));
-            Zmm(_mm512_ternarylogic_epi64::<0x96>(shifted, wrapped, other.0))
+            let wrapped = clmul::<0x01>(self.0, broadcast(_mm_set1_epi64x(0x87)));
+            Zmm(xor3(bslli::<8>(self.0), wrapped, other.0))
         })
     }
     #[inline(always)]
@@ -284,29 +225,6 @@ impl Lanes for Zmm {
         amd
     }
     #[inline(always)]
-    fn fold(self) -> Self {
-        Zmm(op!({
-            let terms =
-                _mm512_set_epi64(0, 0xC2 << 56, 0, 0xC2 << 56, 0, 0xC2 << 56, 0, 0xC2 << 56);
-            let swapped = _mm512_shuffle_epi32::<0b01_00_11_10>(self.0);
-            _mm512_xor_si512(swapped, _mm512_clmulepi64_epi128::<0x00>(self.0, terms))
-        }))
-    }
-    #[inline(always)]
-    fn hash_products(self, [low, high]: [Self; 2]) -> [Self; 2] {
-        op!({
-            let below = _mm512_xor_si512(
-                _mm512_clmulepi64_epi128::<0x00>(self.0, low.0),
-                _mm512_clmulepi64_epi128::<0x01>(self.0, high.0),
-            );
-            let above = _mm512_xor_si512(
-                _mm512_clmulepi64_epi128::<0x10>(self.0, low.0),
-                _mm512_clmulepi64_epi128::<0x11>(self.0, high.0),
-            );
-            [Zmm(below), Zmm(above)]
-        })
-    }
-    #[inline(always)]
     fn sum(self) -> Sse {
         op!({
             let upper = _mm512_extracti64x4_epi64::<1>(self.0);
@@ -317,32 +235,11 @@ impl Lanes for Zmm {
     }
 }
 
-/// Products in XTS's field (IEEE 1619, 5.2). Only shuffles and carry-less products, which leave the
-/// port free that the rounds need: shifts of bits would wait for the rounds before them.
-impl Zmm {
-    /// Each lane times a number below 2^32, seen as a polynomial.
-    #[inline(always)]
-    fn xts_times(self, by: [u64; 4]) -> Self {
-        op!({
-            let by = low64(by);
-            let low = _mm512_clmulepi64_epi128::<0x00>(self.0, by);
-            let high = _mm512_clmulepi64_epi128::<0x01>(self.0, by);
-            let carried = _mm512_bslli_epi128::<8>(high);
-            let wrapped = _mm512_clmulepi64_epi128::<0x01>(high, _mm512_set1_epi64(0x87));
-            Zmm(_mm512_ternarylogic_epi64::<0x96>(low, carried, wrapped))
-        })
-    }
-    /// Each lane times x^(8 `UP`), plus `other`; `DOWN` is 16 - `UP`, and `UP` at most 8.
-    #[inline(always)]
-    fn xts_bytes<const UP: i32, const DOWN: i32>(self, other: Self) -> Self {
-        const { assert!(UP + DOWN == 16 && UP <= 8) };
-        op!({
-            let shifted = _mm512_bslli_epi128::<UP>(self.0);
-            let fallen = _mm512_bsrli_epi128::<DOWN>(self.0);
-            let wrapped = _mm512_clmulepi64_epi128::<0x00>(fallen, _mm512_set1_epi64(0x87));
-            Zmm(_mm512_ternarylogic_epi64::<0x96>(shifted, wrapped, other.0))
-        })
-    }
+xts_products!(Zmm);
+
+#[inline(always)]
+fn xor3(a: __m512i, b: __m512i, c: __m512i) -> __m512i {
+    op!(_mm512_ternarylogic_epi64::<0x96>(a, b, c))
 }
 
 /// See [`Lanes::pin`]. A function that enables the register's instructions: otherwise the compiler

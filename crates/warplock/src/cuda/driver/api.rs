@@ -100,8 +100,8 @@ impl Driver {
             return Err(format!(
                 "the NVIDIA driver is too old: it knows CUDA {}, but {} is needed; install driver \
                  580 or newer",
-                Version(version),
-                Version(NEEDED),
+                self::version(version),
+                self::version(NEEDED),
             ));
         }
         // SAFETY: the library is loaded; the flags must be 0.
@@ -117,8 +117,8 @@ impl Driver {
     }
 
     /// The version of CUDA that the driver knows, such as 13.0.
-    pub(crate) fn version(self) -> Version {
-        Version(self.version)
+    pub(crate) fn version(self) -> String {
+        version(self.version)
     }
 
     /// Every GPU that the driver shows, in its order.
@@ -134,31 +134,33 @@ impl Driver {
 /// The message if the driver finds no GPU.
 pub(crate) const NO_GPU: &str = "the NVIDIA driver finds no GPU (CUDA_VISIBLE_DEVICES may hide it)";
 
-/// A version of CUDA as the driver counts it: 1000 times the major number, 10 times the minor.
-#[derive(Clone, Copy)]
-pub(crate) struct Version(i32);
-
-impl fmt::Display for Version {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}", self.0 / 1000, self.0 % 1000 / 10)
-    }
+/// A version of CUDA, from 1000 times the major number and 10 times the minor, as the driver counts.
+fn version(number: i32) -> String {
+    format!("{}.{}", number / 1000, number % 1000 / 10)
 }
 
 /// One GPU.
 #[derive(Clone, Debug)]
+pub struct Gpu {
+    /// The number in `cuda:N`.
+    pub number: u32,
+    /// The product's name.
+    pub name: String,
+    /// Compute capability: major and minor number.
+    pub capability: (u32, u32),
+    /// Bytes of its memory.
+    pub memory: u64,
+    /// How many streaming multiprocessors it has.
+    pub multiprocessors: u32,
+    /// Their highest clock rate, in Hz.
+    pub hertz: u64,
+}
+
+/// A GPU that the driver has shown.
+#[derive(Clone, Debug)]
 pub(crate) struct DeviceHandle {
     pub(crate) handle: sys::CUdevice,
-    /// The number in `cuda:N`.
-    pub(crate) number: u32,
-    pub(crate) name: String,
-    /// Compute capability: major and minor number.
-    pub(crate) capability: (u32, u32),
-    /// Bytes of its memory.
-    pub(crate) memory: u64,
-    /// Streaming multiprocessors.
-    pub(crate) multiprocessors: u32,
-    /// Their highest clock rate.
-    pub(crate) hertz: u64,
+    pub(crate) gpu: Gpu,
 }
 
 impl DeviceHandle {
@@ -198,8 +200,7 @@ impl DeviceHandle {
             Ok(u32::try_from(value).unwrap_or(0))
         };
         let name = CStr::from_bytes_until_nul(&name).unwrap_or_default();
-        Ok(DeviceHandle {
-            handle,
+        let gpu = Gpu {
             number: number as u32,
             name: name.to_string_lossy().into_owned(),
             capability: (
@@ -210,7 +211,8 @@ impl DeviceHandle {
             multiprocessors: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
             // In kHz.
             hertz: 1000 * u64::from(attribute(Attribute::CU_DEVICE_ATTRIBUTE_CLOCK_RATE)?),
-        })
+        };
+        Ok(DeviceHandle { handle, gpu })
     }
 }
 
@@ -230,9 +232,8 @@ impl Context {
         let mut handle = null_mut();
         // SAFETY: a `DeviceHandle` comes from the loaded driver.
         let code = unsafe { sys::cuDevicePrimaryCtxRetain(&raw mut handle, device.handle) };
-        check(code, || {
-            format!("starting GPU {} ({})", device.number, device.name)
-        })?;
+        let Gpu { number, name, .. } = &device.gpu;
+        check(code, || format!("starting GPU {number} ({name})"))?;
         let device = device.handle;
         Ok(Arc::new(Context { handle, device }))
     }

@@ -1,6 +1,6 @@
 //! The list of GPUs.
 
-use super::api::{DeviceHandle, Driver, NO_GPU};
+use super::api::{DeviceHandle, Driver, Gpu, NO_GPU};
 use crate::{BackendChoice, Error};
 
 /// The GPUs of this machine and their driver.
@@ -10,23 +10,6 @@ pub struct Devices {
     pub driver: String,
     /// The GPUs, in the driver's order; never empty.
     pub gpus: Vec<Gpu>,
-}
-
-/// One GPU.
-#[derive(Clone, Debug)]
-pub struct Gpu {
-    /// The number in `cuda:N`.
-    pub number: u32,
-    /// The product's name.
-    pub name: String,
-    /// Compute capability: major and minor number.
-    pub capability: (u32, u32),
-    /// Bytes of its memory.
-    pub memory: u64,
-    /// How many streaming multiprocessors it has.
-    pub multiprocessors: u32,
-    /// Their highest clock rate, in Hz.
-    pub hertz: u64,
 }
 
 /// Lists the GPUs that batches can run on.
@@ -46,22 +29,9 @@ pub fn devices() -> Result<Devices, Error> {
         return Err(none(NO_GPU.to_owned()));
     }
     Ok(Devices {
-        driver: driver.version().to_string(),
-        gpus: found.into_iter().map(Gpu::from).collect(),
+        driver: driver.version(),
+        gpus: found.into_iter().map(|device| device.gpu).collect(),
     })
-}
-
-impl From<DeviceHandle> for Gpu {
-    fn from(device: DeviceHandle) -> Self {
-        Gpu {
-            number: device.number,
-            name: device.name,
-            capability: device.capability,
-            memory: device.memory,
-            multiprocessors: device.multiprocessors,
-            hertz: device.hertz,
-        }
-    }
 }
 
 /// The error for a GPU that cannot be used.

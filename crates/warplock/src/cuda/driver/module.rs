@@ -16,40 +16,23 @@ static FATBIN: &[u8] = include_bytes!(env!("WARPLOCK_KERNELS"));
 /// Bytes of shared memory that a block may use without a special attribute.
 const SHARED_WITHOUT_ASKING: u32 = 48 << 10;
 
-/// Kernels with the same table layout, and so the same need for shared memory.
+/// Kernels with the same table layout, and so the same need for shared memory: the module's constant
+/// with the bytes of dynamic shared memory per block, if they need any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Family {
-    Flat,
-    Ctr,
-    Long,
-    Cbc,
-    Gcm,
-    GcmLong,
-    GcmSplit,
-    Small,
-    Each,
-    Acorn,
-    /// Needs no dynamic shared memory.
-    Plain,
-}
+pub(crate) struct Family(Option<&'static str>);
 
 impl Family {
-    /// The module's constant with the bytes of shared memory per block.
-    fn constant(self) -> Option<&'static str> {
-        match self {
-            Family::Flat => Some("shared_flat"),
-            Family::Ctr => Some("shared_ctr"),
-            Family::Long => Some("shared_long"),
-            Family::Cbc => Some("shared_cbc"),
-            Family::Gcm => Some("shared_gcm"),
-            Family::GcmLong => Some("shared_gcm_long"),
-            Family::GcmSplit => Some("shared_gcm_split"),
-            Family::Small => Some("shared_small"),
-            Family::Each => Some("shared_each"),
-            Family::Acorn => Some("shared_acorn"),
-            Family::Plain => None,
-        }
-    }
+    pub(crate) const FLAT: Family = Family(Some("shared_flat"));
+    pub(crate) const CTR: Family = Family(Some("shared_ctr"));
+    pub(crate) const LONG: Family = Family(Some("shared_long"));
+    pub(crate) const CBC: Family = Family(Some("shared_cbc"));
+    pub(crate) const GCM: Family = Family(Some("shared_gcm"));
+    pub(crate) const GCM_LONG: Family = Family(Some("shared_gcm_long"));
+    pub(crate) const GCM_SPLIT: Family = Family(Some("shared_gcm_split"));
+    pub(crate) const SMALL: Family = Family(Some("shared_small"));
+    pub(crate) const EACH: Family = Family(Some("shared_each"));
+    pub(crate) const ACORN: Family = Family(Some("shared_acorn"));
+    pub(crate) const PLAIN: Family = Family(None);
 }
 
 /// A kernel that can be launched.
@@ -115,9 +98,7 @@ impl Module {
 
     fn find(&self, name: &str, family: Family) -> Result<Kernel, Failure> {
         use sys::CUfunction_attribute_enum as Attribute;
-        let shared = family
-            .constant()
-            .map_or(Ok(0), |name| self.constant(name))?;
+        let shared = family.0.map_or(Ok(0), |name| self.constant(name))?;
         let symbol = c_name(name);
         let (mut function, mut threads) = (null_mut(), 0);
         // SAFETY: a context is bound, the module lives, and pointers are of local variables.
@@ -185,7 +166,7 @@ fn c_name(name: &str) -> CString {
 pub(crate) type Argument = *mut c_void;
 
 /// The address of a parameter.
-pub(crate) fn argument<T>(value: &T) -> Argument {
+pub(crate) fn argument<T: ?Sized>(value: &T) -> Argument {
     std::ptr::from_ref(value).cast_mut().cast()
 }
 

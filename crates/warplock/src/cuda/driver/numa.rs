@@ -14,12 +14,10 @@ mod unknown {
     pub(crate) enum Cores {}
 
     impl Cores {
-        /// Nothing is known.
         pub(crate) fn near(_: &str) -> Option<Self> {
             None
         }
 
-        /// Is never called.
         pub(crate) fn pin_thread(&self) {
             match *self {}
         }

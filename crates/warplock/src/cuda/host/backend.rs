@@ -19,8 +19,7 @@ use crate::lock::lock;
 use crate::portion::Source;
 use crate::{Algorithm, Error, Mode};
 
-/// Runs batches on a GPU.
-pub(crate) struct CudaBackend {
+struct CudaBackend {
     name: String,
     /// Whether GCM runs here.
     hashes: bool,
@@ -39,14 +38,33 @@ struct Rings {
     made: usize,
 }
 
-impl CudaBackend {
-    /// A backend on a GPU, or on the first one.
-    pub(crate) fn new(number: Option<u32>, threads: NonZeroUsize) -> Result<Self, Error> {
-        let device = find(number)?;
-        CudaBackend::on(&device, threads)
-            .map_err(|failure| no_backend(number, &failure.to_string()))
+/// The GPU with this number, or the first one.
+pub(crate) fn open(number: Option<u32>, threads: NonZeroUsize) -> Result<Arc<dyn Helper>, Error> {
+    match CudaBackend::on(&find(number)?, threads) {
+        Ok(backend) => Ok(Arc::new(backend)),
+        Err(failure) => Err(no_backend(number, &failure.to_string())),
     }
+}
 
+/// All GPUs that work, with their buffers allocated, and a sentence for each that does not.
+/// Without a driver there are none.
+pub(crate) fn all(threads: NonZeroUsize) -> (Vec<Arc<dyn Helper>>, Vec<String>) {
+    let devices = match Driver::load().map(Driver::devices) {
+        Ok(Ok(devices)) => devices,
+        Ok(Err(failure)) => return (Vec::new(), vec![unused("the GPUs", &failure)]),
+        Err(_) => return (Vec::new(), Vec::new()),
+    };
+    let (mut good, mut problems): (Vec<Arc<dyn Helper>>, _) = (Vec::new(), Vec::new());
+    for device in devices {
+        match CudaBackend::on(&device, threads).and_then(CudaBackend::warmed) {
+            Ok(backend) => good.push(Arc::new(backend)),
+            Err(failure) => problems.push(unused(&format!("cuda:{}", device.gpu.number), &failure)),
+        }
+    }
+    (good, problems)
+}
+
+impl CudaBackend {
     fn on(device: &DeviceHandle, threads: NonZeroUsize) -> Result<Self, Failure> {
         let policy = Policy::DEFAULT;
         let most = NonZeroUsize::new(policy.copy_threads).unwrap_or(NonZeroUsize::MIN);
@@ -59,32 +77,14 @@ impl CudaBackend {
             copier: Copier::new(threads.min(most), near),
         };
         Ok(CudaBackend {
-            name: format!("cuda:{}", device.number),
-            hashes: hashes(device.capability),
+            name: format!("cuda:{}", device.gpu.number),
+            hashes: hashes(device.gpu.capability),
             gpu: Arc::new(gpu),
             near,
-            tested: Tested::on(device.number),
+            tested: Tested::on(device.gpu.number),
             rings: Mutex::default(),
             returned: Condvar::new(),
         })
-    }
-
-    /// All GPUs that work, with their buffers allocated, and a sentence for each that does not.
-    /// Without a driver there are none.
-    pub(crate) fn all(threads: NonZeroUsize) -> (Vec<Arc<dyn Helper>>, Vec<String>) {
-        let devices = match Driver::load().map(Driver::devices) {
-            Ok(Ok(devices)) => devices,
-            Ok(Err(failure)) => return (Vec::new(), vec![unused("the GPUs", &failure)]),
-            Err(_) => return (Vec::new(), Vec::new()),
-        };
-        let (mut good, mut problems): (Vec<Arc<dyn Helper>>, _) = (Vec::new(), Vec::new());
-        for device in devices {
-            match CudaBackend::on(&device, threads).and_then(CudaBackend::warmed) {
-                Ok(backend) => good.push(Arc::new(backend)),
-                Err(failure) => problems.push(unused(&format!("cuda:{}", device.number), &failure)),
-            }
-        }
-        (good, problems)
     }
 
     /// Allocates the buffers of a ring on a thread near the device, so that they are near it, too.
@@ -142,24 +142,6 @@ impl Drop for Lease<'_> {
 }
 
 impl CudaBackend {
-    /// Runs a job; returns the messages that did not verify, ascending.
-    ///
-    /// # Safety
-    /// Nothing else uses what the job borrows during the call.
-    pub(crate) unsafe fn run(&self, job: &Job<'_>) -> Result<Vec<usize>, Error> {
-        // SAFETY: by this function's contract.
-        let ran = unsafe { self.run_alone(job) };
-        ran.map_err(|broken| {
-            // SAFETY: by this function's contract; the job is not under way any more, unless the
-            // device hangs.
-            unsafe { job.wipe_unverified() };
-            Error::Backend {
-                backend: self.name.clone(),
-                reason: broken.reason,
-            }
-        })
-    }
-
     /// Whether many small chunks are faster than a few large ones: then uploads, kernels and
     /// downloads overlap. If threads copy, each chunk waits for the slowest of them, and chunks of
     /// chains take as long as one chain.

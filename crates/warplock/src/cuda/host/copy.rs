@@ -56,7 +56,6 @@ pub(crate) fn inputs(job: &Job<'_>, chunk: &Chunk) -> Vec<Run> {
     joined(parts.map(|part| part_run(part, job.message(part.message).input.cast_mut())))
 }
 
-/// The output of a chunk.
 pub(crate) fn outputs(job: &Job<'_>, chunk: &Chunk) -> Vec<Run> {
     if let Chunk::Blocks(messages) = chunk {
         let (_, _, text) = single_blocks(job, messages);

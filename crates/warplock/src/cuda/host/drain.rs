@@ -1,4 +1,7 @@
 //! The second half of a chunk's way through the ring: waiting for kernels, downloads, results.
+//!
+//! # Safety of all unsafe methods
+//! As [`Passage::run`].
 
 use std::mem::take;
 use std::time::{Duration, Instant};
@@ -75,9 +78,6 @@ impl<L: Link> Passage<'_, '_, L> {
 
     /// Waits for the chunk in a slot. Meanwhile it queues the download of each other chunk whose
     /// kernels are done.
-    ///
-    /// # Safety
-    /// As [`Passage::run`].
     unsafe fn wait_for_slot(
         &mut self,
         place: usize,
@@ -103,9 +103,6 @@ impl<L: Link> Passage<'_, '_, L> {
     /// Queues the downloads of all chunks whose kernels are done, from the oldest up to the first
     /// whose kernels are not; returns whether there was one. The link is idle in this direction
     /// until this is called, so operations that take long call it in between.
-    ///
-    /// # Safety
-    /// As [`Passage::run`].
     pub(super) unsafe fn bring_back_worked(&mut self) -> Result<bool, Failure> {
         let mut some = false;
         let slots = self.gpu.policy.slots;
@@ -128,9 +125,6 @@ impl<L: Link> Passage<'_, '_, L> {
 
     /// Queues the download of the chunk in a slot, unless it is queued already. If it writes to the
     /// caller's memory, the kernels must be done.
-    ///
-    /// # Safety
-    /// As [`Passage::run`].
     pub(super) unsafe fn bring_back(&mut self, place: usize) -> Result<(), Failure> {
         let (link, slot) = (&self.gpu.link, &self.slots[place]);
         let Some(flight) = slot.flight.as_ref().filter(|flight| !flight.returning) else {
@@ -147,7 +141,7 @@ impl<L: Link> Passage<'_, '_, L> {
                 link.download(&slot.stream, host, at + results as u64, results_len)?;
             }
             for rows in &flight.direct {
-                link.download_rows(&slot.stream, rows, text)?;
+                link.copy_rows(&slot.stream, rows, text, false)?;
             }
             let back = extent(&flight.staged);
             if back > 0 {
@@ -178,9 +172,6 @@ impl<L: Link> Passage<'_, '_, L> {
     }
 
     /// Waits for the chunk in a slot, and passes its results to the caller.
-    ///
-    /// # Safety
-    /// As [`Passage::run`].
     pub(super) unsafe fn drain(
         &mut self,
         place: usize,

@@ -332,7 +332,7 @@ impl<L: Link> Passage<'_, '_, L> {
         unsafe {
             if let Some(rows) = &rows_in {
                 for rows in rows {
-                    link.upload_rows(stream, text, rows)?;
+                    link.copy_rows(stream, rows, text, true)?;
                 }
             } else if len > 0 {
                 gpu.copier.gather(&from, slot.text.host.start());

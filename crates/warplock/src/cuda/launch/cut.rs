@@ -20,7 +20,6 @@ const LONG_START: usize = 8 * ROW;
 /// The block of ciphertext, IV or counter that a part starts from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Previous {
-    /// The message's IV.
     Iv,
     /// CBC decryption: the preceding ciphertext block.
     Block([u8; 16]),

@@ -28,18 +28,13 @@ impl Drop for OneKey {
 }
 
 impl OneKey {
-    /// The key of a message.
     pub(crate) fn new(job: &Job<'_>, message: usize) -> Self {
-        let kernels = kernels();
         match *job.keys() {
-            Keys::One(key) => OneKey::from(key.prepared(kernels)),
-            Keys::Indexed { keys, index } => {
-                OneKey::from(keys[index[message] as usize].prepared(kernels))
-            }
+            Keys::One(key) => OneKey::of(key),
+            Keys::Indexed { keys, index } => OneKey::of(&keys[index[message] as usize]),
             Keys::Each { algorithm, .. } => {
-                let bytes = raw_key(job, message);
                 let mut prepared = Prepared::empty();
-                prepared.set(kernels, algorithm, bytes, 16, true);
+                prepared.set(kernels(), algorithm, job.key_bytes(message), 16, true);
                 OneKey::from(&prepared)
             }
         }
@@ -91,16 +86,4 @@ fn kernels() -> &'static dyn Kernels {
     InstructionSet::best()
         .kernels()
         .expect("the best set is one that this machine has")
-}
-
-/// The secret bytes of a message's key.
-pub(crate) fn raw_key<'a>(job: &Job<'a>, message: usize) -> &'a [u8] {
-    match *job.keys() {
-        Keys::One(key) => key.bytes(),
-        Keys::Indexed { keys, index } => keys[index[message] as usize].bytes(),
-        Keys::Each { algorithm, bytes } => {
-            let len = algorithm.key_len();
-            &bytes[message * len..][..len]
-        }
-    }
 }

@@ -13,7 +13,7 @@ use crate::cuda::driver::memory::{
     self, Address, DeviceBytes, DeviceMemory, HostBytes, PinnedMemory,
 };
 use crate::cuda::driver::module::{Family, Module, argument};
-use crate::cuda::driver::rows::Rows;
+use crate::cuda::driver::rows::{Rows, Run};
 
 /// A device. All methods but `bind` are called on a thread that has bound it.
 ///
@@ -65,35 +65,38 @@ pub(crate) trait Link: Send + Sync {
         from: Address,
         len: usize,
     ) -> Result<(), Failure>;
-    /// Queues copies of rows to the device, where the text that they belong to starts at `text`.
-    unsafe fn upload_rows(
+    /// Queues a copy of a run between the host and a text on the device: to the device if `up`,
+    /// else from it.
+    unsafe fn copy_run(
         &self,
         stream: &Self::Stream,
+        run: Run,
         text: Address,
-        rows: &Rows,
+        up: bool,
     ) -> Result<(), Failure> {
-        let mut runs = (0..rows.count).map(|index| rows.run(index));
+        let at = text + run.place as u64;
         // SAFETY: by this method's contract.
-        runs.try_for_each(|run| unsafe {
-            self.upload(stream, text + run.place as u64, run.user, run.len)
-        })
+        unsafe {
+            match up {
+                true => self.upload(stream, at, run.user, run.len),
+                false => self.download(stream, run.user, at, run.len),
+            }
+        }
     }
-    /// Queues copies of rows from the device, as [`Link::upload_rows`].
-    unsafe fn download_rows(
+    /// The same for rows.
+    unsafe fn copy_rows(
         &self,
         stream: &Self::Stream,
         rows: &Rows,
         text: Address,
+        up: bool,
     ) -> Result<(), Failure> {
         let mut runs = (0..rows.count).map(|index| rows.run(index));
         // SAFETY: by this method's contract.
-        runs.try_for_each(|run| unsafe {
-            self.download(stream, run.user, text + run.place as u64, run.len)
-        })
+        runs.try_for_each(|run| unsafe { self.copy_run(stream, run, text, up) })
     }
     /// Queues zeros.
     unsafe fn wipe(&self, stream: &Self::Stream, at: Address, len: usize) -> Result<(), Failure>;
-    /// Queues a kernel.
     unsafe fn launch(&self, stream: &Self::Stream, step: &Step<'_>) -> Result<(), Failure>;
 }
 
@@ -113,16 +116,8 @@ impl CudaLink {
         Ok(CudaLink {
             context,
             module,
-            multiprocessors: device.multiprocessors,
+            multiprocessors: device.gpu.multiprocessors,
         })
-    }
-
-    pub(crate) fn context(&self) -> &Arc<Context> {
-        &self.context
-    }
-
-    pub(crate) fn module(&self) -> &Module {
-        &self.module
     }
 
     /// Copies a few bytes with a launch: an ordinary copy would wait for long ones on the link, and
@@ -141,7 +136,7 @@ impl CudaLink {
         // SAFETY: by this function's contract; there is room.
         unsafe { from.copy_to_nonoverlapping(bytes.0.as_mut_ptr(), len) };
         let name = "put";
-        let kernel = self.module.kernel(name, Family::Plain)?;
+        let kernel = self.module.kernel(name, Family::PLAIN)?;
         let count = len as u32;
         let mut arguments = [argument(&*bytes), argument(&to), argument(&count)];
         // SAFETY: the parameters are those of the kernel; the rest by this function's contract.
@@ -229,36 +224,18 @@ impl Link for CudaLink {
         unsafe { memory::download(stream, to, from, len) }
     }
 
-    unsafe fn upload_rows(
-        &self,
-        stream: &RawStream,
-        text: Address,
-        rows: &Rows,
-    ) -> Result<(), Failure> {
-        // SAFETY: by this function's contract.
-        unsafe {
-            match rows {
-                Rows {
-                    first, count: 1, ..
-                } => self.upload(stream, text + first.place as u64, first.user, first.len),
-                _ => memory::copy_rows(stream, rows, text, true),
-            }
-        }
-    }
-
-    unsafe fn download_rows(
+    unsafe fn copy_rows(
         &self,
         stream: &RawStream,
         rows: &Rows,
         text: Address,
+        up: bool,
     ) -> Result<(), Failure> {
         // SAFETY: by this function's contract.
         unsafe {
-            match rows {
-                Rows {
-                    first, count: 1, ..
-                } => self.download(stream, first.user, text + first.place as u64, first.len),
-                _ => memory::copy_rows(stream, rows, text, false),
+            match rows.count {
+                1 => self.copy_run(stream, rows.first, text, up),
+                _ => memory::copy_rows(stream, rows, text, up),
             }
         }
     }

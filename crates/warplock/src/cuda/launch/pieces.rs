@@ -99,7 +99,6 @@ impl Cut {
         }
     }
 
-    /// Whether any text is cut.
     pub(crate) fn is_any(self) -> bool {
         self.each.is_some()
     }
@@ -155,26 +154,28 @@ impl Lens {
                 shortest: *len,
                 steals: unit == Unit::XtsBlock && steals(*len),
             },
-            Spans::Ragged(spans) => {
-                let mut lens = Lens {
-                    count: spans.len(),
-                    each: spans.first().map(|span| unit.of(span.len)),
-                    units: 0,
-                    longest: 0,
-                    shortest: usize::MAX,
-                    steals: false,
-                };
-                for span in *spans {
-                    let units = unit.of(span.len);
-                    lens.each = lens.each.filter(|&each| each == units);
-                    lens.units += units;
-                    lens.longest = lens.longest.max(span.len);
-                    lens.shortest = lens.shortest.min(span.len);
-                    lens.steals |= unit == Unit::XtsBlock && steals(span.len);
-                }
-                lens
-            }
+            Spans::Ragged(spans) => Lens::of_each(unit, spans.iter().map(|span| span.len)),
         }
+    }
+
+    fn of_each(unit: Unit, lens: impl Iterator<Item = usize>) -> Self {
+        let mut all = Lens {
+            shortest: usize::MAX,
+            ..Lens::NONE
+        };
+        for len in lens {
+            let units = unit.of(len);
+            all.each = match all.count {
+                0 => Some(units),
+                _ => all.each.filter(|&each| each == units),
+            };
+            all.count += 1;
+            all.units += units;
+            all.longest = all.longest.max(len);
+            all.shortest = all.shortest.min(len);
+            all.steals |= unit == Unit::XtsBlock && steals(len);
+        }
+        all
     }
 
     /// Of `count` texts with at most `total` bytes together, which only the device knows. Units are
@@ -218,25 +219,10 @@ impl Pieces {
     pub(crate) fn new(
         places: &mut Places,
         (mode, unit, small): (Mode, Unit, bool),
-        lens: impl Iterator<Item = usize> + Clone,
+        lens: impl Iterator<Item = usize>,
     ) -> Self {
         let lens = lens.filter(|&len| is_piece(mode, len, small));
-        let units = lens.clone().map(|len| unit.of(len));
-        let count = lens.clone().count();
-        let each = units.clone().next().unwrap_or(0);
-        let even = units.clone().all(|units| units == each);
-        Pieces {
-            mode,
-            unit,
-            small,
-            at: places.take(count * size_of::<Piece>()),
-            count,
-            starts: (!even).then(|| places.take((count + 1) * 8)),
-            each: if even { each } else { 0 },
-            units: units.sum(),
-            longest: lens.clone().max().unwrap_or(0),
-            steals: unit == Unit::XtsBlock && lens.clone().any(steals),
-        }
+        Pieces::whole(places, (mode, unit, small), &Lens::of_each(unit, lens))
     }
 
     /// Whether there are sums of units.
@@ -387,12 +373,10 @@ impl Messages {
             _ => Vec::new(),
         };
         let plain = lens.all(|(text, aad, iv)| text > 0 && aad == 0 && iv == 12);
+        let plain = mode == Mode::Gcm && count > 0 && plain;
         Messages {
-            mode,
-            at: places.take(count * message_size(mode)),
-            count,
-            plain: mode == Mode::Gcm && count > 0 && plain,
             acorn_places,
+            ..Messages::whole(places, mode, count, plain)
         }
     }
 

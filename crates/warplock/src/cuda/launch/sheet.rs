@@ -3,7 +3,7 @@
 
 use super::abi::{Address, Piece, TABLE_KEY, Verdict, Work};
 use super::cut::{Chunk, Part, Previous, has_table};
-use super::keys::{OneKey, raw_key};
+use super::keys::OneKey;
 use super::parts::{AadPlaces, iv_bytes, ivs, number_keys, padded, verdict, was_refused};
 use super::pieces::{Message, Messages, Pieces, Places, Unit};
 use super::policy::Policy;
@@ -256,7 +256,7 @@ impl Sheet {
                 let each = job.info().key_len;
                 let places = room.chunks_exact_mut(each);
                 for (place, &owner) in places.zip(&self.key_owners) {
-                    place.copy_from_slice(raw_key(job, owner));
+                    place.copy_from_slice(job.key_bytes(owner));
                 }
             }
             (KeyPlace::OneInTable, Some(key)) => key.write_table_key(&mut room[..TABLE_KEY]),

@@ -20,6 +20,18 @@ pub(crate) struct Column {
     pub(crate) len: u64,
 }
 
+impl Column {
+    /// Things of `len` bytes, `stride` bytes apart.
+    pub(crate) fn even(base: Address, stride: u64, len: u64) -> Self {
+        Column {
+            base,
+            stride,
+            len,
+            ..Column::default()
+        }
+    }
+}
+
 /// Where tags are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u32)]
@@ -98,7 +110,7 @@ impl Spread {
     pub(crate) fn steps(&self) -> Vec<Step<'_>> {
         let step = |name: &str| Step {
             name: name.to_owned(),
-            family: Family::Plain,
+            family: Family::PLAIN,
             grid: Grid::Threads(self.count.max(1)),
             parameters: vec![Parameter::Spread(self)],
         };

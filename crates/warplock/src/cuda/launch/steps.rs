@@ -6,7 +6,7 @@ use super::policy;
 use super::sheet::{Located, Split};
 use super::spread::Spread;
 use crate::cuda::driver::api::{Failure, RawStream};
-use crate::cuda::driver::module::{Argument, Family, Kernel, Module, argument};
+use crate::cuda::driver::module::{Family, Kernel, Module, argument};
 use crate::job::Job;
 use crate::{AlgorithmInfo, Cipher, Direction, Mode};
 
@@ -23,32 +23,28 @@ pub(crate) enum Parameter<'a> {
 }
 
 impl Parameter<'_> {
-    fn argument(&self) -> Argument {
-        match self {
-            Parameter::Work(work) => argument(work),
-            Parameter::Keys(keys) => argument(*keys),
-            Parameter::Address(address) => argument(address),
-            Parameter::Count(count) => argument(count),
-            Parameter::Number(number) => argument(number),
-            Parameter::Block(block) => argument(*block),
-            Parameter::Spread(spread) => argument(*spread),
-        }
-    }
-
     /// The value as the driver copies it.
     pub(crate) fn bytes(&self) -> &[u8] {
-        let len = match self {
-            Parameter::Work(work) => size_of_val(work),
-            Parameter::Keys(keys) => size_of_val(*keys),
-            Parameter::Address(address) => size_of_val(address),
-            Parameter::Count(count) => size_of_val(count),
-            Parameter::Number(number) => size_of_val(number),
-            Parameter::Block(block) => size_of_val(*block),
-            Parameter::Spread(spread) => size_of_val(*spread),
-        };
-        // SAFETY: the argument is the value's place, and none of these types has padding.
-        unsafe { std::slice::from_raw_parts(self.argument().cast::<u8>().cast_const(), len) }
+        // SAFETY: none of these types has padding.
+        unsafe {
+            match self {
+                Parameter::Work(work) => bytes_of(work),
+                Parameter::Keys(keys) => bytes_of(*keys),
+                Parameter::Address(address) => bytes_of(address),
+                Parameter::Count(count) => bytes_of(count),
+                Parameter::Number(number) => bytes_of(number),
+                Parameter::Block(block) => bytes_of(*block),
+                Parameter::Spread(spread) => bytes_of(*spread),
+            }
+        }
     }
+}
+
+/// # Safety
+/// The type has no padding.
+unsafe fn bytes_of<T>(value: &T) -> &[u8] {
+    // SAFETY: a reference is valid for all of its value, which has no padding.
+    unsafe { std::slice::from_raw_parts(std::ptr::from_ref(value).cast(), size_of::<T>()) }
 }
 
 /// The number of blocks, and of threads per block.
@@ -91,7 +87,8 @@ impl Step<'_> {
         stream: &RawStream,
     ) -> Result<(), Failure> {
         let (kernel, grid, threads) = self.shape(module, multiprocessors)?;
-        let mut arguments: Vec<_> = self.parameters.iter().map(Parameter::argument).collect();
+        let parameters = self.parameters.iter();
+        let mut arguments: Vec<_> = parameters.map(|value| argument(value.bytes())).collect();
         // SAFETY: the parameters are those of the kernel, see below; the rest by this function's
         // contract.
         unsafe { kernel.launch(&self.name, stream, grid, threads, &mut arguments) }
@@ -109,7 +106,7 @@ impl Step<'_> {
         let grid = match &self.grid {
             Grid::Persistent(each) => multiprocessors * each,
             Grid::Like(other) => {
-                threads = module.kernel(other, Family::Flat)?.threads;
+                threads = module.kernel(other, Family::FLAT)?.threads;
                 multiprocessors
             }
             Grid::Blocks(count) => *count,
@@ -172,7 +169,7 @@ impl Launcher {
         let parts = u32::from(decrypts) | u32::from(two) << 1 | u32::from(hashes) << 2;
         Some(Step {
             name: "expand_keys".to_owned(),
-            family: Family::Flat,
+            family: Family::FLAT,
             grid: Grid::Threads(u64::from(count)),
             parameters: vec![
                 Parameter::Address(raw),
@@ -193,16 +190,16 @@ impl Launcher {
         let mut steps: Vec<Step<'a>> = self.expand(at).into_iter().collect();
         let way = self.direction.name();
         let (family, stem) = match (self.mode, self.direction) {
-            (Mode::Ecb, _) => (Family::Flat, format!("ecb_{way}")),
+            (Mode::Ecb, _) => (Family::FLAT, format!("ecb_{way}")),
             (Mode::Cbc, Direction::Encrypt) if at.work.count <= policy::FEW_CHAINS => {
-                (Family::Flat, "cbc_encrypt_few".to_owned())
+                (Family::FLAT, "cbc_encrypt_few".to_owned())
             }
-            (Mode::Cbc, Direction::Encrypt) => (Family::Cbc, "cbc_encrypt".to_owned()),
-            (Mode::Cbc, Direction::Decrypt) => (Family::Flat, "cbc_decrypt".to_owned()),
-            (Mode::Ctr, _) if key.is_none() => (Family::Flat, "ctr".to_owned()),
-            (Mode::Ctr, _) if at.long => (Family::Long, "ctr_long".to_owned()),
-            (Mode::Ctr, _) => (Family::Ctr, "ctr".to_owned()),
-            (Mode::Xts, _) => (Family::Flat, format!("xts_{way}")),
+            (Mode::Cbc, Direction::Encrypt) => (Family::CBC, "cbc_encrypt".to_owned()),
+            (Mode::Cbc, Direction::Decrypt) => (Family::FLAT, "cbc_decrypt".to_owned()),
+            (Mode::Ctr, _) if key.is_none() => (Family::FLAT, "ctr".to_owned()),
+            (Mode::Ctr, _) if at.long => (Family::LONG, "ctr_long".to_owned()),
+            (Mode::Ctr, _) => (Family::CTR, "ctr".to_owned()),
+            (Mode::Xts, _) => (Family::FLAT, format!("xts_{way}")),
             (Mode::Gcm, _) => unreachable!("GCM has launches of its own"),
             (Mode::Acorn, _) => unreachable!("ACORN has a launch of its own"),
         };
@@ -232,7 +229,7 @@ impl Launcher {
                 parameters.push(Parameter::Address(at.scratch));
                 steps.push(Step {
                     name: "cbc_save".to_owned(),
-                    family: Family::Flat,
+                    family: Family::FLAT,
                     grid: Grid::Like(name.clone()),
                     parameters: vec![Parameter::Work(at.work), Parameter::Address(at.scratch)],
                 });
@@ -246,7 +243,7 @@ impl Launcher {
                 family,
                 grid: match (chained, family) {
                     // Four lanes a message.
-                    (true, Family::Flat) => Grid::Fill(4 * at.work.count),
+                    (true, Family::FLAT) => Grid::Fill(4 * at.work.count),
                     (true, _) => Grid::Spread(at.work.count),
                     (false, _) => Grid::Persistent(1),
                 },
@@ -264,7 +261,7 @@ impl Launcher {
     fn with_tweaks(&self, name: String, grid: Grid, at: &Located) -> Step<'static> {
         Step {
             name,
-            family: Family::Flat,
+            family: Family::FLAT,
             grid,
             parameters: vec![
                 Parameter::Work(at.work),
@@ -280,7 +277,7 @@ impl Launcher {
         let mut steps: Vec<_> = self.expand(at).into_iter().collect();
         steps.push(Step {
             name: format!("gcm_small_{}", self.direction.name()),
-            family: Family::Small,
+            family: Family::SMALL,
             grid: Grid::Persistent(1),
             parameters: vec![
                 Parameter::Work(at.work),
@@ -305,7 +302,7 @@ impl Launcher {
     pub(crate) fn gcm_powers<'a>(&self, powers: Address, key: &'a OneKey) -> Step<'a> {
         Step {
             name: "gcm_powers".to_owned(),
-            family: Family::Plain,
+            family: Family::PLAIN,
             // Five rows of powers, and 320 inverses.
             grid: Grid::Blocks(7),
             parameters: vec![
@@ -320,7 +317,7 @@ impl Launcher {
     fn gcm_prepare<'a>(&self, at: &Located, key: &'a OneKey) -> Step<'a> {
         Step {
             name: format!("gcm_prepare_{}", self.bits()),
-            family: Family::Gcm,
+            family: Family::GCM,
             // Eight lanes a message.
             grid: Grid::AtMost(8 * at.message_count),
             parameters: vec![
@@ -350,9 +347,9 @@ impl Launcher {
         let (family, stem) = match is_long(&work) {
             true => {
                 parameters.push(Parameter::Number(u32::from(plain)));
-                (Family::GcmLong, "gcm_long")
+                (Family::GCM_LONG, "gcm_long")
             }
-            false => (Family::Gcm, "gcm"),
+            false => (Family::GCM, "gcm"),
         };
         (work.units > 0).then(|| Step {
             name: format!("{stem}_{}_{}", self.direction.name(), self.bits()),
@@ -366,7 +363,7 @@ impl Launcher {
     fn gcm_split<'a>(&self, at: &Located, split: &Split, key: &'a OneKey) -> Step<'a> {
         Step {
             name: format!("gcm_split_{}_{}", self.direction.name(), self.bits()),
-            family: Family::GcmSplit,
+            family: Family::GCM_SPLIT,
             grid: Grid::Persistent(1),
             parameters: vec![
                 Parameter::Work(split.work),
@@ -399,7 +396,7 @@ impl Launcher {
     fn gcm_finish(&self, at: &Located, tag_len: usize, opens: bool) -> Step<'static> {
         Step {
             name: "gcm_finish".to_owned(),
-            family: Family::Plain,
+            family: Family::PLAIN,
             grid: Grid::Threads(at.message_count),
             parameters: vec![
                 Parameter::Address(at.messages),
@@ -441,7 +438,7 @@ impl Launcher {
         let opens = self.direction == Direction::Decrypt;
         (opens && at.work.units > 0).then(|| Step {
             name: "gcm_wipe".to_owned(),
-            family: Family::Plain,
+            family: Family::PLAIN,
             grid: Grid::Persistent(4),
             parameters: vec![Parameter::Work(at.work), Parameter::Address(at.messages)],
         })
@@ -463,7 +460,7 @@ impl Launcher {
         ];
         Step {
             name,
-            family: Family::Acorn,
+            family: Family::ACORN,
             grid: Grid::Spread(at.message_count),
             parameters: parameters.into_iter().chain(more).collect(),
         }
@@ -479,7 +476,7 @@ impl Launcher {
     ) -> Step<'static> {
         Step {
             name: format!("ecb_each_{}", self.bits()),
-            family: Family::Each,
+            family: Family::EACH,
             grid: Grid::Persistent(1),
             parameters: vec![
                 Parameter::Address(keys),

@@ -105,9 +105,7 @@ impl DeviceBuffer {
     pub unsafe fn upload(&self, from: &PinnedBuffer, stream: &Stream) -> Result<(), Error> {
         let place = self.place(0, from.len())?;
         // SAFETY: the place lies in this buffer; the rest by this function's contract.
-        self.device.call(|_| unsafe {
-            memory::upload(stream.inner(), place.address(), from.as_ptr(), from.len())
-        })
+        unsafe { stream.upload(place, from) }
     }
 
     /// Queues a copy of the buffer's start that fills pinned memory. Does not synchronise.
@@ -121,9 +119,7 @@ impl DeviceBuffer {
     pub unsafe fn download(&self, to: &mut PinnedBuffer, stream: &Stream) -> Result<(), Error> {
         let place = self.place(0, to.len())?;
         // SAFETY: the place lies in this buffer; the rest by this function's contract.
-        self.device.call(|_| unsafe {
-            memory::download(stream.inner(), to.as_mut_ptr(), place.address(), to.len())
-        })
+        unsafe { stream.download(to, place) }
     }
 
     /// Queues a copy of another buffer of this device to this one's start (`cuMemcpyDtoDAsync`).
@@ -138,10 +134,7 @@ impl DeviceBuffer {
     pub unsafe fn copy_from(&self, from: &DeviceBuffer, stream: &Stream) -> Result<(), Error> {
         let place = self.place(0, from.len())?;
         // SAFETY: the place lies in this buffer; the rest by this function's contract.
-        self.device.call(|_| unsafe {
-            let source = from.memory.address();
-            memory::move_inside(stream.inner(), place.address(), source, from.len())
-        })
+        unsafe { stream.copy(place, from.region()) }
     }
 
     fn place(&self, offset: usize, len: usize) -> Result<Region, Error> {

@@ -198,7 +198,7 @@ impl DeviceKey {
         stream: &Stream,
     ) -> Result<(), Error> {
         let batch = self.check(batch)?;
-        self.check_rest(&batch, &verdicts, &workspace)?;
+        batch.check_apart(&check_words(batch.count(), &verdicts, &workspace)?)?;
         if batch.is_idle() {
             return Ok(());
         }
@@ -298,7 +298,6 @@ impl DeviceKey {
         Ok(())
     }
 
-    /// Its algorithm.
     pub(super) fn info(&self) -> &'static AlgorithmInfo {
         self.key.algorithm().info()
     }
@@ -330,16 +329,6 @@ impl DeviceKey {
             &self.policy,
             multiprocessors,
         )
-    }
-
-    /// Checks what a plan does not have.
-    fn check_rest(
-        &self,
-        batch: &Checked<'_>,
-        verdicts: &DeviceVerdicts,
-        workspace: &Region,
-    ) -> Result<(), Error> {
-        batch.check_apart(&check_words(batch.count(), verdicts, workspace)?)
     }
 }
 
@@ -422,7 +411,7 @@ fn give_verdicts(mode: Mode, at: Address, count: u64, to: DeviceVerdicts) -> Ste
     let [each, refused] = to.addresses();
     Step {
         name: "give_verdicts".to_owned(),
-        family: Family::Plain,
+        family: Family::PLAIN,
         grid: Grid::Threads(count.max(1)),
         parameters: vec![
             Parameter::Address(at + first as Address),

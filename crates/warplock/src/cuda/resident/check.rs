@@ -4,8 +4,8 @@
 use super::batch::{DeviceAad, DeviceBatch, DeviceIvs, DeviceKeys, DeviceTags, DeviceText, Region};
 use super::counter;
 use crate::checks::{
-    check_array, check_iv_array, check_iv_len, check_keys, check_sectors, check_tag_len,
-    check_texts, disjoint, each, inside, same_count, same_lengths,
+    appended, check_array, check_iv_array, check_iv_len, check_keys, check_places, check_sectors,
+    check_tag_len, each, inside, same_count,
 };
 use crate::nonces;
 use crate::{
@@ -21,12 +21,15 @@ pub(super) struct Checked<'a> {
     pub(super) input_spans: Spans<'a>,
     pub(super) output: Region,
     pub(super) output_spans: Spans<'a>,
-    in_place: bool,
-    text_bytes: u64,
+    /// Whether each message is replaced by its result.
+    pub(super) in_place: bool,
+    pub(super) text_bytes: u64,
     pub(super) ivs: DeviceIvs<'a>,
     pub(super) aad: DeviceAad<'a>,
     pub(super) tags: DeviceTags,
     pub(super) tag_len: usize,
+    /// Bytes of the tag after each ciphertext.
+    appended: usize,
 }
 
 impl<'a> Checked<'a> {
@@ -63,21 +66,12 @@ impl<'a> Checked<'a> {
             }
         }
         check_tag_len(info, direction, tag_len)?;
-        if !in_place {
-            same_lengths(&input_spans, &output_spans)?;
-        }
-        check_texts(info, &input_spans)?;
         let appended = match tags {
             DeviceTags::Appended if aead => tag_len,
             _ => 0,
         };
-        let (tag_in, tag_out) = match direction {
-            Direction::Encrypt => (0, appended),
-            Direction::Decrypt => (appended, 0),
-        };
-        inside(&input_spans, tag_in, input.len(), "the input")?;
-        inside(&output_spans, tag_out, output.len(), "the output")?;
-        disjoint(&output_spans, if in_place { appended } else { tag_out })?;
+        let texts = [(&input_spans, input.len()), (&output_spans, output.len())];
+        check_places(info, direction, texts, in_place, appended)?;
         match tags {
             DeviceTags::Apart(_) if !aead => return Err(Lack::Tags.of(info.algorithm)),
             DeviceTags::Apart(array) => check_array(array.len(), count, tag_len, "tags")?,
@@ -94,23 +88,19 @@ impl<'a> Checked<'a> {
             output,
             output_spans,
             in_place,
-            text_bytes: text_bytes(&input_spans),
+            text_bytes: input_spans.bytes(),
             ivs,
             aad,
             tags,
             tag_len,
+            appended,
         };
-        checked.check_overlaps(in_place)?;
+        let [written, read] = checked.reaches();
+        all_apart(&written, &read)?;
         checked.check_nonces()?;
         Ok(checked)
     }
 
-    /// Whether each message is replaced by its result.
-    pub(super) fn is_in_place(&self) -> bool {
-        self.in_place
-    }
-
-    /// How many messages.
     pub(super) fn count(&self) -> usize {
         self.input_spans.count()
     }
@@ -135,109 +125,71 @@ impl<'a> Checked<'a> {
 
     /// Whether there is nothing to do: no message, or no text and no tags.
     pub(super) fn is_idle(&self) -> bool {
-        let no_text = self.text_bytes() == 0 && !self.info.algorithm.is_aead();
+        let no_text = self.text_bytes == 0 && !self.info.algorithm.is_aead();
         no_text || self.count() == 0
     }
 
-    /// Text bytes of all messages together.
-    pub(super) fn text_bytes(&self) -> u64 {
-        self.text_bytes
-    }
-
-    /// What is written must overlap nothing else that is read or written.
-    fn check_overlaps(&self, in_place: bool) -> Result<(), Error> {
-        let (tag_in, tag_out) = match (self.tags, self.direction) {
-            (DeviceTags::Appended, _) if !self.info.algorithm.is_aead() => (0, 0),
-            (DeviceTags::Appended, Direction::Encrypt) => (0, self.tag_len),
-            (DeviceTags::Appended, Direction::Decrypt) => (self.tag_len, 0),
-            (DeviceTags::Apart(_), _) => (0, 0),
-        };
-        let mut others = self.others();
-        if !in_place {
-            others.push(Reach {
-                spans: Some((self.input_spans, tag_in)),
-                ..Reach::all("the input", self.input)
-            });
+    /// The regions that are written, and those that are only read.
+    fn reaches(&self) -> [Vec<Reach<'a>>; 2] {
+        let (tag_in, tag_out) = appended(self.direction, self.appended);
+        let output = Reach::some("the output", self.output, self.output_spans, tag_out);
+        let (mut written, mut read) = (vec![output], Vec::new());
+        if !self.in_place {
+            read.push(Reach::some(
+                "the input",
+                self.input,
+                self.input_spans,
+                tag_in,
+            ));
         }
-        let output = Reach {
-            spans: Some((self.output_spans, tag_out)),
-            ..Reach::all("the output", self.output)
-        };
-        let mut written = vec![output];
-        if let (DeviceTags::Apart(tags), Direction::Encrypt) = (self.tags, self.direction) {
-            written.push(Reach::all("the tags", tags));
-        }
-        if let DeviceIvs::Counter { nonces, .. } = self.ivs {
-            written.push(Reach::all("the nonces", nonces));
-        }
-        for (place, reach) in written.iter().enumerate() {
-            for other in written[place + 1..].iter().chain(&others) {
-                reach.apart_from(other)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Regions that are only read, in addition to the input.
-    fn others(&self) -> Vec<Reach<'a>> {
-        let mut read = Vec::new();
         if let DeviceKeys::Each { bytes, .. } = self.keys {
             read.push(Reach::all("the keys", bytes));
         }
         match self.ivs {
             DeviceIvs::Each(bytes) => read.push(Reach::all("the IVs", bytes)),
-            DeviceIvs::Ragged { bytes, spans } => read.push(Reach {
-                spans: Some((spans, 0)),
-                ..Reach::all("the IVs", bytes)
-            }),
+            DeviceIvs::Ragged { bytes, spans } => {
+                read.push(Reach::some("the IVs", bytes, spans, 0));
+            }
+            DeviceIvs::Counter { nonces, .. } => written.push(Reach::all("the nonces", nonces)),
             _ => {}
         }
         match self.aad {
             DeviceAad::None => {}
             DeviceAad::Shared(bytes) => read.push(Reach::all("the associated data", bytes)),
-            DeviceAad::Each { bytes, spans } => read.push(Reach {
-                spans: Some((spans, 0)),
-                ..Reach::all("the associated data", bytes)
-            }),
+            DeviceAad::Each { bytes, spans } => {
+                read.push(Reach::some("the associated data", bytes, spans, 0));
+            }
         }
-        if let (DeviceTags::Apart(tags), Direction::Decrypt) = (self.tags, self.direction) {
-            read.push(Reach::all("the tags", tags));
+        if let DeviceTags::Apart(tags) = self.tags {
+            let to = match self.direction {
+                Direction::Encrypt => &mut written,
+                Direction::Decrypt => &mut read,
+            };
+            to.push(Reach::all("the tags", tags));
         }
-        read
+        [written, read]
     }
 
     /// Refuses regions that overlap each other or one of the batch's.
     pub(super) fn check_apart(&self, regions: &[(&'static str, Region)]) -> Result<(), Error> {
-        let mut others = self.others();
-        others.push(Reach::all("the input", self.input));
-        others.push(Reach::all("the output", self.output));
-        if let (DeviceTags::Apart(tags), Direction::Encrypt) = (self.tags, self.direction) {
-            others.push(Reach::all("the tags", tags));
-        }
-        if let DeviceIvs::Counter { nonces, .. } = self.ivs {
-            others.push(Reach::all("the nonces", nonces));
-        }
+        let mut others: Vec<_> = self.reaches().into_iter().flatten().collect();
         for other in &mut others {
             other.spans = None;
         }
-        let own: Vec<_> = (regions
-            .iter()
-            .map(|&(name, region)| Reach::all(name, region)))
-        .collect();
-        for (place, reach) in own.iter().enumerate() {
-            for other in own[place + 1..].iter().chain(&others) {
-                reach.apart_from(other)?;
-            }
-        }
-        Ok(())
+        let reach = |&(name, region)| Reach::all(name, region);
+        let own: Vec<_> = regions.iter().map(reach).collect();
+        all_apart(&own, &others)
     }
 }
 
-fn text_bytes(spans: &Spans<'_>) -> u64 {
-    match spans {
-        Spans::Even { count, len, .. } => *count as u64 * *len as u64,
-        Spans::Ragged(spans) => spans.iter().map(|span| span.len as u64).sum(),
+/// What is written must overlap nothing else that is read or written.
+fn all_apart(written: &[Reach<'_>], read: &[Reach<'_>]) -> Result<(), Error> {
+    for (place, reach) in written.iter().enumerate() {
+        for other in written[place + 1..].iter().chain(read) {
+            reach.apart_from(other)?;
+        }
     }
+    Ok(())
 }
 
 /// The bytes of a region that a batch reads or writes.
@@ -248,12 +200,20 @@ struct Reach<'a> {
     spans: Option<(Spans<'a>, usize)>,
 }
 
-impl Reach<'_> {
+impl<'a> Reach<'a> {
     fn all(name: &'static str, region: Region) -> Self {
         Reach {
             name,
             region,
             spans: None,
+        }
+    }
+
+    fn some(name: &'static str, region: Region, spans: Spans<'a>, more: usize) -> Self {
+        Reach {
+            name,
+            region,
+            spans: Some((spans, more)),
         }
     }
 

@@ -147,7 +147,7 @@ impl NonceCounter {
             parameters.extend(nonce);
             Step {
                 name: name.to_owned(),
-                family: Family::Plain,
+                family: Family::PLAIN,
                 grid,
                 parameters,
             }
@@ -181,7 +181,7 @@ impl Drop for NonceCounter {
 pub(super) fn steps(batch: &Checked<'_>, layout: &PlanSheet, sheet: Address) -> Vec<Step<'static>> {
     match batch.ivs {
         DeviceIvs::Counter { counter, nonces } => {
-            let taken = layout.counted(sheet);
+            let taken = sheet + layout.counted as Address;
             let count = batch.count() as u64;
             counter.steps(count, taken, nonces.address())
         }

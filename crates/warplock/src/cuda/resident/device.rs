@@ -52,7 +52,7 @@ impl Device {
             Ok(Inner {
                 link,
                 stream,
-                gpu: Gpu::from(device),
+                gpu: device.gpu,
                 hashers: OnceLock::new(),
                 slots: Slots::default(),
                 tested: Tested::default(),
@@ -75,7 +75,7 @@ impl Device {
     /// # Errors
     /// [`Error::Backend`] if the driver fails.
     pub fn free_memory(&self) -> Result<u64, Error> {
-        self.call(|device| device.link().context().free_memory())
+        self.call(|device| device.link().context.free_memory())
     }
 
     /// Memory of undefined content on the device. May synchronise.
@@ -112,7 +112,7 @@ impl Device {
     /// # Safety
     /// It is a stream of this device's primary context, and outlives the result.
     pub unsafe fn stream_from_raw(&self, raw: *mut c_void) -> Stream {
-        let stream = api::RawStream::borrowed(self.link().context(), raw.cast());
+        let stream = api::RawStream::borrowed(&self.link().context, raw.cast());
         Stream::new(self.clone(), stream)
     }
 
@@ -121,7 +121,7 @@ impl Device {
     /// # Errors
     /// [`Error::Backend`] if the driver fails.
     pub fn event(&self) -> Result<Event, Error> {
-        let event = self.call(|device| api::RawEvent::timed(device.link().context()))?;
+        let event = self.call(|device| api::RawEvent::timed(&device.link().context))?;
         Ok(Event::new(self.clone(), event))
     }
 
@@ -217,7 +217,7 @@ impl Device {
     pub(super) fn settle(&self) {
         if let Ok(_bound) = self.bind() {
             // After an error there is nothing to wait for.
-            let _ = self.link().context().wait();
+            let _ = self.link().context.wait();
         }
     }
 

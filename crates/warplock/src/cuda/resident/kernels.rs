@@ -25,7 +25,7 @@ impl Kernels {
     pub unsafe fn load(device: &Device, image: &[u8]) -> Result<Self, Error> {
         let module = device.call(|device| {
             // SAFETY: by this function's contract; the context is bound.
-            unsafe { Module::load_image(device.link().context(), image) }
+            unsafe { Module::load_image(&device.link().context, image) }
         })?;
         let device = device.clone();
         Ok(Kernels { module, device })
@@ -54,7 +54,7 @@ impl Kernels {
         stream: &Stream,
     ) -> Result<(), Error> {
         self.device.call(|_| {
-            let kernel = self.module.kernel(name, Family::Plain)?;
+            let kernel = self.module.kernel(name, Family::PLAIN)?;
             // SAFETY: by this function's contract.
             unsafe { kernel.launch(name, stream.inner(), grid, kernel.threads, arguments) }
         })

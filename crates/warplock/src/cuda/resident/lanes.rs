@@ -27,7 +27,7 @@ impl Lane {
     pub fn new(device: &Device, len: usize) -> Result<Self, Error> {
         Ok(Lane {
             pinned: device.pinned(len)?,
-            copied: device.call(|device| RawEvent::new(device.link().context()))?,
+            copied: device.call(|device| RawEvent::new(&device.link().context))?,
             device: device.clone(),
         })
     }

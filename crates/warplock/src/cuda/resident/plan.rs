@@ -170,12 +170,12 @@ impl Plan {
         }
         let mut all = counter::steps(batch, layout, sheet.address());
         all.extend(steps(batch, layout, &launcher, &at_launch, key.as_ref()));
-        let ready = |step: &Step<'_>| BoundLaunch::new(step, link.module(), link.multiprocessors());
+        let ready = |step: &Step<'_>| BoundLaunch::new(step, &link.module, link.multiprocessors());
         Ok(Plan {
             steps: all.iter().map(ready).collect::<Result<_, _>>()?,
             sheet,
             mode: batch.info.mode,
-            verdicts: (layout.verdicts(), layout.messages.count),
+            verdicts: (layout.verdicts, layout.messages.count),
             direction: batch.direction,
             device: device.clone(),
             halfway: AtomicBool::new(false),

@@ -73,7 +73,7 @@ impl PlanSheet {
         let mode = batch.info.mode;
         let count = batch.count();
         let one = matches!(batch.keys, DeviceKeys::Host(Keys::One(_)));
-        let mean = batch.text_bytes() / count.max(1) as u64;
+        let mean = batch.text_bytes / count.max(1) as u64;
         let small = mode == Mode::Gcm && (!one || mean < policy.gcm_long);
         let unit = Unit::of_mode(mode, batch.direction, small, !one);
         let blocks = are_blocks(batch);
@@ -149,11 +149,6 @@ impl PlanSheet {
         }
     }
 
-    /// The offset of the verdicts.
-    pub(super) fn verdicts(&self) -> usize {
-        self.verdicts
-    }
-
     /// The host's part of the sheet, for a copy at `sheet`.
     pub(super) fn write(
         &self,
@@ -165,11 +160,6 @@ impl PlanSheet {
         self.write_places(batch, &mut host, sheet);
         self.write_keys(batch, one, &mut host);
         host
-    }
-
-    /// The place of the number of the first of a counter's nonces, for a copy at `sheet`.
-    pub(super) fn counted(&self, sheet: Address) -> Address {
-        sheet + self.counted as Address
     }
 
     /// All but the keys.
@@ -328,7 +318,7 @@ impl PlanSheet {
 /// How a batch's texts are cut.
 pub(super) fn cut(batch: &Checked<'_>, policy: &Policy) -> Cut {
     let lens = (0..batch.count()).map(|index| batch.input_spans.get(index).len);
-    Cut::of(batch.info.mode, batch.text_bytes(), lens, policy)
+    Cut::of(batch.info.mode, batch.text_bytes, lens, policy)
 }
 
 /// Whether the first text and its result begin at multiples of 16.
@@ -350,7 +340,7 @@ pub(super) fn is_at_any_byte(batch: &Checked<'_>) -> bool {
     };
     !any(&batch.input_spans, |span| span.len as u64 >= 1 << 37)
         && (lies_elsewhere(batch.input, &batch.input_spans)
-            || !batch.is_in_place() && lies_elsewhere(batch.output, &batch.output_spans))
+            || !batch.in_place && lies_elsewhere(batch.output, &batch.output_spans))
 }
 
 fn any(spans: &Spans<'_>, is: impl Fn(Span) -> bool) -> bool {
@@ -359,22 +349,12 @@ fn any(spans: &Spans<'_>, is: impl Fn(Span) -> bool) -> bool {
 
 /// Whether messages are single blocks to encrypt without gaps, each with a key of its own.
 pub(super) fn are_blocks(batch: &Checked<'_>) -> bool {
-    let gapless = |spans: &Spans<'_>| {
-        matches!(
-            spans,
-            Spans::Even {
-                len: 16,
-                stride: 16,
-                ..
-            }
-        )
-    };
     let each = matches!(
         batch.keys,
         DeviceKeys::Each { .. } | DeviceKeys::Host(Keys::Each { .. })
     );
     let encrypts = batch.info.mode == Mode::Ecb && batch.direction == Direction::Encrypt;
-    each && encrypts && gapless(&batch.input_spans) && gapless(&batch.output_spans)
+    each && encrypts && batch.input_spans.are_blocks() && batch.output_spans.are_blocks()
 }
 
 fn key_number(batch: &Checked<'_>, number: usize) -> u32 {

@@ -76,7 +76,7 @@ impl Slot {
     fn new(device: &Device, len: usize) -> Result<Self, Failure> {
         Ok(Slot {
             memory: device.link().host(len.next_power_of_two().max(SLOT))?,
-            done: RawEvent::new(device.link().context())?,
+            done: RawEvent::new(&device.link().context)?,
         })
     }
 }

@@ -12,7 +12,7 @@ use crate::cuda::launch::abi::{Address, MULTIPROCESSORS, SPLIT_CAPABILITY, SPLIT
 use crate::cuda::launch::link::{CudaLink, Link};
 use crate::cuda::launch::policy::Policy;
 use crate::cuda::launch::steps::{Grid, Parameter, Step};
-use crate::{Keys, Span, Spans};
+use crate::{Keys, Span};
 
 /// The sizes of clusters that are launched to find GPCs: clusters of eight alone may always get the
 /// same eight multiprocessors of a GPC.
@@ -52,7 +52,7 @@ impl Hashers {
                 let grid = cluster * (blocks / cluster * launch / 16).max(1);
                 let step = Step {
                     name: format!("neighbours_{cluster}"),
-                    family: Family::Plain,
+                    family: Family::PLAIN,
                     grid: Grid::Blocks(grid),
                     parameters: vec![Parameter::Address(out.address())],
                 };
@@ -154,7 +154,7 @@ impl Gpcs {
 /// the same number of units, nearly full, at multiples of 16 bytes.
 pub(super) fn may_split(batch: &Checked<'_>, policy: &Policy) -> bool {
     let one = matches!(batch.keys, DeviceKeys::Host(Keys::One(_)));
-    let much = |from| batch.text_bytes() >= from;
+    let much = |from| batch.text_bytes >= from;
     if batch.info.mode != Mode::Gcm || !one || !policy.gcm_split.is_some_and(much) {
         return false;
     }
@@ -167,8 +167,7 @@ pub(super) fn may_split(batch: &Checked<'_>, policy: &Policy) -> bool {
     let units = |span: Span| span.len.div_ceil(SPLIT_UNIT);
     let first = units(batch.input_spans.get(0));
     // Where messages are even, the first two tell.
-    let even = |spans: &Spans<'_>| matches!(spans, Spans::Even { .. });
-    let looked_at = match even(&batch.input_spans) && even(&batch.output_spans) {
+    let looked_at = match batch.input_spans.is_even() && batch.output_spans.is_even() {
         true => batch.count().min(2),
         false => batch.count(),
     };
@@ -178,7 +177,7 @@ pub(super) fn may_split(batch: &Checked<'_>, policy: &Policy) -> bool {
         units(from) == first && (input | output).is_multiple_of(16)
     });
     let all = first as u64 * batch.count() as u64;
-    fits && u32::try_from(all).is_ok() && batch.text_bytes() >= all * (SPLIT_UNIT as u64) / 10 * 9
+    fits && u32::try_from(all).is_ok() && batch.text_bytes >= all * (SPLIT_UNIT as u64) / 10 * 9
 }
 
 #[cfg(test)]

@@ -34,8 +34,7 @@ pub(super) struct SpreadPlaces {
 /// Whether the device makes a call's tables.
 pub(super) fn spreads(batch: &Checked<'_>, policy: &Policy) -> bool {
     let one = matches!(batch.keys, DeviceKeys::Host(Keys::One(_)));
-    let even = |spans: &Spans<'_>| matches!(spans, Spans::Even { .. });
-    let pays = even(&batch.input_spans) && even(&batch.output_spans);
+    let pays = batch.input_spans.is_even() && batch.output_spans.is_even();
     if !one || are_blocks(batch) {
         return false;
     }
@@ -88,7 +87,7 @@ impl Shape {
     }
 
     fn of(batch: &Checked<'_>, policy: &Policy) -> Self {
-        let mean = batch.text_bytes() / batch.count().max(1) as u64;
+        let mean = batch.text_bytes / batch.count().max(1) as u64;
         let lens = |unit| Lens::of(unit, &batch.input_spans);
         let shape = Shape::new(batch.info, batch.direction, mean, policy, lens);
         Shape {
@@ -115,7 +114,7 @@ impl PlanSheet {
             Spans::Ragged(spans) => places.take(size_of_val(*spans)),
         };
         let input = array(&batch.input_spans);
-        let output = match batch.is_in_place() {
+        let output = match batch.in_place {
             true => input,
             false => array(&batch.output_spans),
         };
@@ -233,7 +232,7 @@ impl PlanSheet {
             }
         };
         write(places.input, &batch.input_spans);
-        if !batch.is_in_place() {
+        if !batch.in_place {
             write(places.output, &batch.output_spans);
         }
         if let DeviceIvs::Ragged { spans, .. } = &batch.ivs {
@@ -260,12 +259,9 @@ impl PlanSheet {
         let column = |at: usize, region: Region, spans: &Spans<'_>| {
             let array = sheet + at as Address;
             match *spans {
-                Spans::Even { len, stride, .. } => Column {
-                    base: region.address(),
-                    stride: stride as u64,
-                    len: len as u64,
-                    ..Column::default()
-                },
+                Spans::Even { len, stride, .. } => {
+                    Column::even(region.address(), stride as u64, len as u64)
+                }
                 Spans::Ragged(_) => Column {
                     base: region.address(),
                     offsets: array,
@@ -276,12 +272,7 @@ impl PlanSheet {
             }
         };
         let iv_len = batch.info.iv_len() as u64;
-        let in_row = |region: Region, len: u64| Column {
-            base: region.address(),
-            stride: len,
-            len,
-            ..Column::default()
-        };
+        let in_row = |region: Region, len: u64| Column::even(region.address(), len, len);
         let mut spread = Spread {
             input: column(places.input, batch.input, &batch.input_spans),
             output: column(places.output, batch.output, &batch.output_spans),
@@ -294,11 +285,7 @@ impl PlanSheet {
             },
             aad: match &batch.aad {
                 DeviceAad::None => Column::default(),
-                DeviceAad::Shared(bytes) => Column {
-                    base: bytes.address(),
-                    len: bytes.len() as u64,
-                    ..Column::default()
-                },
+                DeviceAad::Shared(bytes) => Column::even(bytes.address(), 0, bytes.len() as u64),
                 DeviceAad::Each { bytes, spans } => column(places.aad, *bytes, spans),
             },
             own_len: iv_len as u32,
@@ -394,9 +381,8 @@ impl PlanSheet {
 
 /// Whether messages may have different lengths and are sorted by them.
 fn is_sorted(batch: &Checked<'_>) -> bool {
-    let ragged = |spans: &Spans<'_>| matches!(spans, Spans::Ragged(_));
-    let aad = matches!(&batch.aad, DeviceAad::Each { spans, .. } if ragged(spans));
-    batch.info.mode == Mode::Acorn && (ragged(&batch.input_spans) || aad)
+    let aad = matches!(&batch.aad, DeviceAad::Each { spans, .. } if !spans.is_even());
+    batch.info.mode == Mode::Acorn && (aad || !batch.input_spans.is_even())
 }
 
 /// Whether all are GCM messages with text, a nonce of 96 bits and no associated data.

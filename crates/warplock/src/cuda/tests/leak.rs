@@ -297,7 +297,7 @@ impl Bench {
     fn launch(&self, input: &Input) -> Result<(), Failure> {
         match &self.subject {
             Subject::Leaky(module) => {
-                let kernel = module.kernel("leaky_ecb_128", Family::Plain)?;
+                let kernel = module.kernel("leaky_ecb_128", Family::PLAIN)?;
                 let (text, blocks) = (self.text_at, (LEN / 16) as u64);
                 let keys = &input.key.encrypt;
                 let mut arguments = [argument(&text), argument(&blocks), argument(keys)];
@@ -363,7 +363,7 @@ fn subjects() -> Vec<What> {
     let devices = Driver::load().and_then(|driver| driver.devices().map_err(|f| f.to_string()));
     let splits = devices.is_ok_and(|all| {
         all.first()
-            .is_some_and(|d| d.capability == SPLIT_CAPABILITY)
+            .is_some_and(|d| d.gpu.capability == SPLIT_CAPABILITY)
     });
     let mut subjects = Vec::new();
     for algorithm in Algorithm::all() {

@@ -8,7 +8,7 @@ use zeroize::Zeroize;
 
 use super::step::{FIRST, MASK, NUMBERS};
 use crate::Direction;
-use crate::cpu::body::aes::{encrypt_before_tenth, encrypt_further, encrypt_round, opaque};
+use crate::cpu::body::aes::{encrypt_before_tenth, encrypt_round, opaque, rounds_after_ninth};
 use crate::cpu::body::gcm::{add_products, ghash, pin};
 use crate::cpu::body::{Lanes, WIDE};
 use crate::cpu::kernels::{SHORT, Short};
@@ -259,7 +259,7 @@ impl<L: Lanes, const W: usize> Row<'_, L, W> {
             pin(&mut sums);
         });
         encrypt_before_tenth::<L, W, W>(self.key, blocks);
-        encrypt_further(self.key, blocks);
+        rounds_after_ninth(Direction::Encrypt, self.key, blocks);
         let [below, above] = sums;
         above.xor(below.fold()).sum()
     }

@@ -2,6 +2,9 @@
 //! needs no setup that only pays off over many blocks: the key schedules are computed side by side,
 //! and no powers of H are needed, because the other messages fill the time that a hash waits for
 //! its last block.
+//!
+//! # Safety of all unsafe functions
+//! As [`gcm_short`](super::gcm_short).
 
 use std::hint::black_box;
 
@@ -62,9 +65,6 @@ impl<const M: usize> InStep<M> {
     }
 
     /// Encrypts or decrypts up to `WIDE * N` messages.
-    ///
-    /// # Safety
-    /// As [`gcm_short`](super::gcm_short).
     #[inline(always)]
     pub(super) unsafe fn run<L: Lanes>(
         &mut self,
@@ -100,9 +100,6 @@ impl<const M: usize> InStep<M> {
     }
 
     /// Encrypts the first counter blocks, which mask the tags.
-    ///
-    /// # Safety
-    /// As [`gcm_short`](super::gcm_short).
     #[inline(always)]
     unsafe fn set_masks<L: Lanes>(&mut self) {
         // SAFETY: by this function's contract.
@@ -116,8 +113,6 @@ impl<const M: usize> InStep<M> {
         }
     }
 
-    /// # Safety
-    /// The machine has the instructions.
     #[inline(always)]
     pub(super) unsafe fn encrypt<L: Lanes>(&self, blocks: &mut [L; WIDE]) {
         // SAFETY: by this function's contract.
@@ -137,9 +132,6 @@ impl<const M: usize> InStep<M> {
     }
 
     /// The hashes of register `i` after one more block each, which is given reversed.
-    ///
-    /// # Safety
-    /// The machine has the instructions.
     #[inline(always)]
     unsafe fn hashed<L: Lanes>(&self, i: usize, blocks: L) -> L {
         // SAFETY: by this function's contract.
@@ -151,9 +143,6 @@ impl<const M: usize> InStep<M> {
     }
 
     /// Hashes the pending blocks of register `i`.
-    ///
-    /// # Safety
-    /// The machine has the instructions.
     #[inline(always)]
     unsafe fn hash_pending<L: Lanes>(&mut self, i: usize) {
         // SAFETY: by this function's contract.
@@ -164,9 +153,6 @@ impl<const M: usize> InStep<M> {
     }
 
     /// Hashes the associated data. All end in step: zeros before them leave a hash zero.
-    ///
-    /// # Safety
-    /// As [`gcm_short`](super::gcm_short).
     #[inline(always)]
     unsafe fn hash_aad<L: Lanes>(&mut self, messages: &[Short<'_>]) {
         self.hashes = [0; M];
@@ -197,9 +183,6 @@ impl<const M: usize> InStep<M> {
 
     /// Encrypts or decrypts and hashes the texts. All end in step; until a message begins, its
     /// lane works on the scratch text.
-    ///
-    /// # Safety
-    /// As [`gcm_short`](super::gcm_short).
     #[inline(always)]
     unsafe fn text<L: Lanes>(&mut self, direction: Direction, messages: &[Short<'_>]) {
         let blocks = |message: &Short<'_>| message.message.len.div_ceil(16);
@@ -263,9 +246,6 @@ impl<const M: usize> InStep<M> {
     }
 
     /// [`InStep::text`] for messages of the same number of whole blocks.
-    ///
-    /// # Safety
-    /// As [`gcm_short`](super::gcm_short).
     #[inline(always)]
     unsafe fn text_together<L: Lanes>(
         &mut self,
@@ -306,9 +286,6 @@ impl<const M: usize> InStep<M> {
     }
 
     /// The last step, if any message ends with a partial block: through padded copies.
-    ///
-    /// # Safety
-    /// As [`gcm_short`](super::gcm_short).
     #[inline(always)]
     unsafe fn last_blocks<L: Lanes>(&mut self, direction: Direction, messages: &[Short<'_>]) {
         let mut copies = [[0u8; 16]; M];
@@ -346,9 +323,6 @@ impl<const M: usize> InStep<M> {
     /// One block of every message, `offset` bytes after the pointers; while it is encrypted, the
     /// pending one is hashed. `number` is the common part of the counters of messages that share
     /// one.
-    ///
-    /// # Safety
-    /// As [`gcm_short`](super::gcm_short).
     #[inline(always)]
     unsafe fn step<L: Lanes, const HASH: bool, const TOGETHER: bool>(
         &mut self,
@@ -422,9 +396,6 @@ impl<const M: usize> Drop for InStep<M> {
 }
 
 /// Register `i` of a row.
-///
-/// # Safety
-/// The machine has the instructions.
 #[inline(always)]
 pub(super) unsafe fn load<L: Lanes, const M: usize>(row: &[u128; M], i: usize) -> L {
     // SAFETY: the index is checked, and `M` has room for `WIDE` registers.

@@ -2,6 +2,9 @@
 //! computed for [`LANES`] messages side by side; the texts follow each other in steps of up to
 //! [`WIDE`] blocks, and while one step is encrypted, the step before it is hashed, even if that is
 //! another message's.
+//!
+//! # Safety of all unsafe functions
+//! As [`gcm_short`](super::gcm_short), and what one says of its own.
 
 use zeroize::Zeroize;
 
@@ -59,9 +62,6 @@ impl Lane<'_> {
     }
 
     /// The tag from the hash of all data.
-    ///
-    /// # Safety
-    /// The machine has the instructions.
     #[inline(always)]
     unsafe fn tag<One: Block>(&self, hash: One) -> [u8; 16] {
         let mut tag = [0; 16];
@@ -108,9 +108,6 @@ impl<'a, One: Block> InTurn<'a, One> {
     }
 
     /// Encrypts or decrypts messages.
-    ///
-    /// # Safety
-    /// As [`super::gcm_short`].
     #[inline(always)]
     pub(super) unsafe fn run(&mut self, direction: Direction, messages: &mut [Short<'a>]) {
         // SAFETY: by this function's contract.
@@ -133,9 +130,6 @@ impl<'a, One: Block> InTurn<'a, One> {
     }
 
     /// Keys, masks, and hashes of associated data, in lanes from `first` on.
-    ///
-    /// # Safety
-    /// As [`super::gcm_short`].
     #[inline(always)]
     unsafe fn set_up(&mut self, first: usize, messages: &[Short<'a>]) {
         let lanes = &mut self.lanes[first..first + LANES];
@@ -203,9 +197,6 @@ impl<'a, One: Block> InTurn<'a, One> {
     }
 
     /// Encrypts the text of a message. Its last step then waits, unless it is a copy.
-    ///
-    /// # Safety
-    /// As [`super::gcm_short`].
     #[inline(always)]
     unsafe fn encrypt(&mut self, messages: &mut [Short<'a>], message: usize, number: usize) {
         let text = messages[message].io();
@@ -281,9 +272,6 @@ impl<'a, One: Block> InTurn<'a, One> {
     }
 
     /// Decrypts the text of a message.
-    ///
-    /// # Safety
-    /// As [`super::gcm_short`].
     #[inline(always)]
     unsafe fn decrypt(&mut self, messages: &mut [Short<'a>], message: usize, number: usize) {
         let text = messages[message].io();
@@ -359,9 +347,6 @@ impl<'a, One: Block> InTurn<'a, One> {
     }
 
     /// Hashes the step that waits.
-    ///
-    /// # Safety
-    /// As [`super::gcm_short`].
     #[inline(always)]
     unsafe fn hash_waiting(&mut self, messages: &mut [Short<'a>]) {
         let Some(waiting) = self.waiting.take() else {

@@ -1,4 +1,7 @@
 //! The keys of messages in step: schedules side by side, and hash keys.
+//!
+//! # Safety of all unsafe functions
+//! As [`gcm_short`](super::gcm_short), and what one says of its own.
 
 use super::in_step::{InStep, load, store, store_all};
 use crate::cpu::body::expand::{ROUND_CONSTANTS, expand, next_key};
@@ -12,9 +15,6 @@ const X129: u128 = 1 << 126 | 1 << 122 | 1 << 121 | 1 << 1 | 1;
 
 impl<const M: usize> InStep<M> {
     /// Writes the round keys and hash keys to their places.
-    ///
-    /// # Safety
-    /// As [`super::gcm_short`].
     #[inline(always)]
     pub(super) unsafe fn set_keys<L: Lanes>(&mut self, messages: &[Short<'_>]) {
         let mut raw = [[0u8; 0].as_ptr(); M];
@@ -83,9 +83,6 @@ impl<const M: usize> InStep<M> {
     }
 
     /// One after the other: six words do not fill registers of four.
-    ///
-    /// # Safety
-    /// As [`super::gcm_short`].
     #[inline(always)]
     unsafe fn expand192<L: Lanes>(&mut self, messages: &[Short<'_>]) {
         let mut key = AesKey::empty();
@@ -103,9 +100,6 @@ impl<const M: usize> InStep<M> {
 }
 
 /// The key of [`Lanes::hash`] from the hash key H itself.
-///
-/// # Safety
-/// The machine has the instructions.
 #[inline(always)]
 pub(super) unsafe fn hash_key<L: Lanes>(h: L) -> [L; 2] {
     // SAFETY: by this function's contract.

@@ -1,5 +1,8 @@
 //! GHASH of one short message: two powers of H, so that two blocks share a reduction. With one, a
 //! hash would take longer than the cipher; a third one costs as much as it saves in 16 blocks.
+//!
+//! # Safety of all unsafe functions
+//! The machine has the instructions, and what one says of its own.
 
 use super::keys::hash_key;
 use crate::cpu::body::Block;
@@ -8,9 +11,6 @@ use crate::cpu::body::Block;
 pub(super) type Powers = [[u128; 2]; 2];
 
 /// The powers of the hash key H.
-///
-/// # Safety
-/// The machine has the instructions.
 #[inline(always)]
 pub(super) unsafe fn powers<One: Block>(h: One) -> Powers {
     let mut powers = [[0; 2]; 2];
@@ -27,9 +27,6 @@ pub(super) unsafe fn powers<One: Block>(h: One) -> Powers {
 }
 
 /// A block in the order of its bytes.
-///
-/// # Safety
-/// The machine has the instructions.
 #[inline(always)]
 pub(super) unsafe fn load<One: Block>(block: &u128) -> One {
     // SAFETY: 16 bytes; the rest by this function's contract.
@@ -42,8 +39,6 @@ pub(super) fn store<One: Block>(block: One, to: &mut u128) {
     unsafe { block.store((&raw mut *to).cast()) };
 }
 
-/// # Safety
-/// The machine has the instructions.
 #[inline(always)]
 unsafe fn load_key<One: Block>([low, high]: &[u128; 2]) -> [One; 2] {
     // SAFETY: by this function's contract.
@@ -67,9 +62,6 @@ pub(super) unsafe fn hash_pair<One: Block>(powers: &Powers, hash: One, data: *co
 }
 
 /// The hash, reversed, after any number of bytes, padded with zeros to whole blocks.
-///
-/// # Safety
-/// The machine has the instructions.
 #[inline(always)]
 pub(super) unsafe fn hash_bytes<One: Block>(powers: &Powers, mut hash: One, bytes: &[u8]) -> One {
     let (pairs, rest) = bytes.as_chunks::<32>();
@@ -91,9 +83,6 @@ pub(super) unsafe fn hash_bytes<One: Block>(powers: &Powers, mut hash: One, byte
 }
 
 /// The hash, reversed, after one more block, which is given reversed.
-///
-/// # Safety
-/// The machine has the instructions.
 #[inline(always)]
 pub(super) unsafe fn hash_block<One: Block>(powers: &Powers, hash: One, block: One) -> One {
     // SAFETY: by this function's contract.

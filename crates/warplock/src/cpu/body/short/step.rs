@@ -3,8 +3,9 @@
 
 use super::in_turn::{HALF, Lane};
 use super::pairs::{Powers, hash_pair, load};
+use crate::Direction;
 use crate::cpu::body::Block;
-use crate::cpu::body::aes::{encrypt_further, encrypt_round, opaque};
+use crate::cpu::body::aes::{encrypt_round, opaque, rounds_after_ninth};
 use crate::cpu::body::gcm::pin;
 use crate::cpu::kernels::SHORT;
 use crate::cpu::prepared::{AesKey, MAX_POWERS};
@@ -72,7 +73,7 @@ pub(super) unsafe fn crypt<One: Block, const W: usize, const P: usize>(
         hash = two_rounds::<One, W, P, 2>(key, &mut blocks, hash, data, powers);
         hash = two_rounds::<One, W, P, 3>(key, &mut blocks, hash, data, powers);
         encrypt_round(&key.enc[9], &mut blocks);
-        encrypt_further(key, &mut blocks);
+        rounds_after_ninth(Direction::Encrypt, key, &mut blocks);
         let last = One::splat(&key.enc[key.rounds]);
         each!(W, i => {
             let text = One::load(step.src.add(16 * i));

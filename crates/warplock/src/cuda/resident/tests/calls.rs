@@ -170,7 +170,7 @@ fn a_call_waits_for_no_other_stream() {
     key.reserve(&batch, 64).unwrap();
     let (busy, other) = (device.stream().unwrap(), device.stream().unwrap());
     let done = device
-        .call(|device| RawEvent::new(device.link().context()))
+        .call(|device| RawEvent::new(&device.link().context))
         .unwrap();
     // SAFETY: everything lives until both streams are synchronized, and nothing else uses it.
     unsafe { plan.launch(&busy) }.unwrap();

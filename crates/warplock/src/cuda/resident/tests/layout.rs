@@ -111,7 +111,7 @@ fn tags_are_after_the_ciphertext_or_apart() {
     for (batch, expected) in places {
         let (sheet, host, _) = sheet(batch);
         let tag = |index: usize| {
-            let message = sheet.verdicts() + index * size_of::<GcmMessage>();
+            let message = sheet.verdicts + index * size_of::<GcmMessage>();
             number(&host, message + offset_of!(GcmMessage, tag))
         };
         assert_eq!([tag(0), tag(1)], expected);
@@ -255,7 +255,7 @@ fn acorn_takes_raw_keys_and_the_longest_messages_first() {
     assert!(located.raw_keys.is_none() && located.message_count == 3);
     let table = (located.table.unwrap() - SHEET) as usize;
     assert_eq!(host[table..table + 32], [[1; 16], [2; 16]].concat());
-    assert_eq!(located.verdicts, SHEET + sheet.verdicts() as u64);
+    assert_eq!(located.verdicts, SHEET + sheet.verdicts as u64);
     let messages = (located.messages - SHEET) as usize;
     for (place, message) in [1, 0, 2].into_iter().enumerate() {
         let at = messages + place * size_of::<AcornMessage>();

@@ -174,7 +174,7 @@ impl There {
             false => Plan::new(device, batch).unwrap(),
             true => {
                 let batch = Checked::new(batch).unwrap();
-                if batch.text_bytes() == 0 {
+                if batch.text_bytes == 0 {
                     Plan::new(device, self.batch(setup, direction)).unwrap()
                 } else {
                     let policy = Policy {
