@@ -210,7 +210,7 @@ impl Secrets<'_, '_> {
             } else if let Ok(path) = item.extract::<PathBuf>() {
                 recipients.add_file(path).map_err(failed)?;
             } else {
-                return Err(wrong(&item, "a recipient"));
+                return Err(wrong(&item, RECIPIENT));
             }
         }
         if self.identities.is_some() {
@@ -256,7 +256,7 @@ impl Secrets<'_, '_> {
             } else if let Ok(path) = item.extract::<PathBuf>() {
                 identities.add_file(path)
             } else {
-                return Err(wrong(&item, "an identity"));
+                return Err(wrong(&item, IDENTITY));
             };
             added.map_err(|error| errors::keyring(py, error))?;
         }
@@ -319,16 +319,22 @@ fn items<'py>(object: Option<&Bound<'py, PyAny>>) -> PyResult<Vec<Bound<'py, PyA
         || object.hasattr("__fspath__")?;
     match is_one {
         true => Ok(vec![object.clone()]),
-        false => object.try_iter()?.collect(),
+        false => match object.try_iter() {
+            Ok(each) => each.collect(),
+            Err(_) => Ok(vec![object.clone()]),
+        },
     }
 }
+
+const RECIPIENT: &str = "a recipient is a text, a Recipient, an Identity or the path of a list";
+const IDENTITY: &str = "an identity is an Identity, or the path of its file";
 
 fn wrong(item: &Bound<'_, PyAny>, what: &str) -> PyErr {
     let kind = item.get_type();
     let kind = kind
         .name()
         .map_or_else(|_| String::new(), |name| name.to_string());
-    PyTypeError::new_err(format!("{what} cannot be a {kind}"))
+    PyTypeError::new_err(format!("{what}, not {kind}"))
 }
 
 /// A new file key wrapped for recipients: the key, and the envelope that goes before the stream
