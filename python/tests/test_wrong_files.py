@@ -269,6 +269,8 @@ def test_the_time_to_refuse_is_before_the_work() -> None:
     for wrong in (b"age1", number, [number]):
         with pytest.raises(TypeError, match="a recipient is .*, not (bytes|int)"):
             warplock.encrypt_file(io.BytesIO(text), "b", recipients=wrong)
+    with pytest.raises(warplock.KeyringError, match=r'give pathlib\.Path\("a\.wl"\)'):
+        warplock.encrypt_file(io.BytesIO(text), "b", recipients="a.wl")
     with pytest.raises(TypeError, match="an identity is .*, not int"):
         warplock.decrypt_file("a.wl", "b", identities=number)
     with pytest.raises(TypeError, match="read returned str instead of bytes"):

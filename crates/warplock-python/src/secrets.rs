@@ -1,7 +1,7 @@
 //! Recipients, identities, passphrases and key files, from Python's arguments.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -206,7 +206,12 @@ impl Secrets<'_, '_> {
             } else if let Ok(identity) = item.cast::<Identity>() {
                 recipients.add(&identity.get().recipient).map_err(failed)?;
             } else if let Ok(text) = item.cast::<PyString>() {
-                recipients.add(&text.to_cow()?).map_err(failed)?;
+                let text = text.to_cow()?;
+                let added = recipients.add(&text);
+                added.map_err(|error| match Path::new(&*text).is_file() {
+                    true => errors::raise(py, "KeyringError", (path_of(&text),)),
+                    false => failed(error),
+                })?;
             } else if let Ok(path) = item.extract::<PathBuf>() {
                 recipients.add_file(path).map_err(failed)?;
             } else {
@@ -324,6 +329,11 @@ fn items<'py>(object: Option<&Bound<'py, PyAny>>) -> PyResult<Vec<Bound<'py, PyA
             Err(_) => Ok(vec![object.clone()]),
         },
     }
+}
+
+/// What to do about a text that should have been a path.
+fn path_of(text: &str) -> String {
+    format!("{text:?} is a file, and a text is a recipient itself: give pathlib.Path({text:?})")
 }
 
 const RECIPIENT: &str = "a recipient is a text, a Recipient, an Identity or the path of a list";
