@@ -314,6 +314,29 @@ def test_a_file_that_is_written_belongs_to_one_process() -> None:
         assert back.read() == b"from the parent, too"
 
 
+@pytest.mark.parametrize("wrapper", [io.TextIOWrapper, io.BufferedWriter])
+def test_a_block_that_fails_leaves_nothing_whatever_wraps_the_file(wrapper: Any) -> None:
+    """The wrapper closed the file before its own block could know of the exception."""
+    me = Identity.generate()
+    text: Any = "text" if wrapper is io.TextIOWrapper else b"text"
+    with pytest.raises(ZeroDivisionError):
+        with warplock.open("a.wl", "wb", recipients=me) as file, wrapper(file) as outer:
+            outer.write(text)
+            1 / 0
+    assert file.closed and os.listdir() == []
+    with warplock.open("a.wl", "wb", recipients=me) as file:
+        with wrapper(file) as outer:
+            outer.write(text)
+        assert file.closed and os.listdir() == []
+    assert warplock.verify_file("a.wl", identities=me) == 4
+    with warplock.open("a.wl", "wb", recipients=me) as file:
+        file.write(b"longer text")
+        file.close()
+        with pytest.raises(ValueError, match="closed"):
+            file.write(b"more")
+    assert warplock.verify_file("a.wl", identities=me) == 11
+
+
 def test_a_file_that_is_forgotten_is_told() -> None:
     me = Identity.generate()
     with pytest.warns(RuntimeWarning, match="was not closed"):

@@ -280,14 +280,15 @@ class Reader(io.RawIOBase):
 
 
 class Writer(io.BufferedIOBase):
-    """An encrypted file under way. It is complete once `close` returns; if a `with` block ends by an
-    exception, or `close` is never called, nothing appears. What wraps it (`io.TextIOWrapper`) closes
-    it in either case: use `with` for this file as well. It belongs to the process that opened it: in a
-    forked child it refuses to work."""
+    """An encrypted file under way. It is complete once `close` returns, or its `with` block has ended:
+    if that ends by an exception, or `close` is never called, nothing appears. What wraps it
+    (`io.TextIOWrapper`) closes it in either case: use `with` for this file as well. It belongs to the
+    process that opened it: in a forked child it refuses to work."""
 
     def __init__(self, native: _native.NativeWriter) -> None:
         self._native = native
         self._position = 0
+        self._is_in_block = False
 
     def writable(self) -> bool:
         """True."""
@@ -306,10 +307,12 @@ class Writer(io.BufferedIOBase):
         return self._position
 
     def close(self) -> None:
-        """Ends the stream; a file appears under its name."""
+        """Ends the stream; a file appears under its name, in a `with` block when that ends."""
         if not self.closed:
             try:
-                self._native.finish()
+                # What closes it in a block does not know how that ends.
+                if not self._is_in_block:
+                    self._native.finish()
             finally:
                 super().close()
 
@@ -318,11 +321,20 @@ class Writer(io.BufferedIOBase):
         self._native.abandon()
         super().close()
 
+    def __enter__(self) -> Writer:
+        super().__enter__()
+        self._is_in_block = True
+        return self
+
     def __exit__(self, kind: Any, value: Any, traceback: Any) -> None:
-        if kind is None:
-            self.close()
-        else:
+        self._is_in_block = False
+        if kind is not None:
             self.abandon()
+            return
+        try:
+            self._native.finish()
+        finally:
+            super().close()
 
     def __del__(self) -> None:
         # Without `close` it is not known to be complete. What a file of Python would have by now is

@@ -322,13 +322,13 @@ class _Compressed:
         self._inner.close()
 
     def __enter__(self) -> _Compressed:
+        self._inner.__enter__()
         return self
 
     def __exit__(self, kind: Any, value: Any, traceback: Any) -> None:
         if kind is None:
             self.close()
-        else:
-            self._inner.__exit__(kind, value, traceback)
+        self._inner.__exit__(kind, value, traceback)
 
 
 class _Owned:
@@ -337,6 +337,7 @@ class _Owned:
     def __init__(self, file: Any, inner: Any) -> None:
         self._file = file
         self._inner = inner
+        self._is_in_block = False
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._file, name)
@@ -354,20 +355,27 @@ class _Owned:
         return next(self._file)
 
     def __enter__(self) -> _Owned:
+        self._file.__enter__()
+        self._is_in_block = True
         return self
 
     def close(self) -> None:
-        """Closes both."""
+        """Closes both, in a `with` block the one underneath when that ends."""
         try:
             self._file.close()
         finally:
-            self._inner.close()
+            if not self._is_in_block:
+                self._inner.close()
 
     def __exit__(self, kind: Any, value: Any, traceback: Any) -> None:
+        self._is_in_block = False
         if kind is not None and hasattr(self._file, "abandon"):
             self._file.abandon()
             _discard(self._inner)
-        else:
-            self.close()
+            return
+        try:
+            self._file.__exit__(None, None, None)
+        finally:
+            self._inner.close()
 
 
