@@ -287,3 +287,18 @@ def test_a_block_that_fails_leaves_nothing_whatever_wraps_the_file(store):
         with fs.open(path, "rb", compression=compression) as file:
             assert file.read() == b"text"
         fs.rm(path)
+
+
+@pytest.mark.parametrize("compression", [None, "gzip"])
+def test_text_of_a_block_that_fails_is_thrown_away(tmp_path, compression):
+    fs = WarplockFileSystem(**OPTIONS)
+    path = str(tmp_path / "a.wl")
+    for text in ("first", "zweiter ä"):
+        with fs.open(path, "wt", compression=compression, encoding="latin-1") as file:
+            file.write(text)
+        with pytest.raises(ZeroDivisionError):
+            with fs.open(path, "w", compression=compression) as file:
+                file.write("half")
+                1 / 0
+        with fs.open(path, "rt", compression=compression, encoding="latin-1") as file:
+            assert file.read() == text

@@ -20,6 +20,7 @@ b'a long story'
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from typing import Any
@@ -43,6 +44,7 @@ _OPTIONS = frozenset({
     "add_aliases", "add_docs", "asynchronous", "batch_size", "listings_expiry_time", "loop", "max_paths",
     "use_listings_cache",
 })  # fmt: skip
+_TEXT_OPTIONS = ("encoding", "errors", "newline")
 
 
 class WarplockFileSystem(ChainedFileSystem):  # type: ignore[misc]
@@ -108,8 +110,16 @@ class WarplockFileSystem(ChainedFileSystem):  # type: ignore[misc]
         **options: Any,
     ) -> Any:
         """As for other file systems; closing what compresses closes the file, too."""
-        if compression is None or "b" not in mode or "r" in mode:
+        if "r" in mode:
             return super().open(path, mode, block_size, cache_options, compression, **options)
+        if "b" not in mode:
+            text = {name: options.pop(name) for name in _TEXT_OPTIONS if name in options}
+            mode = mode.replace("t", "") + "b"
+            return _Text(
+                self.open(path, mode, block_size, cache_options, compression, **options), **text
+            )
+        if compression is None:
+            return super().open(path, mode, block_size, cache_options, None, **options)
         compress = compr[get_compression(path, compression)]
         file = super().open(path, mode, block_size, cache_options, None, **options)
         return _Compressed(compress(file, mode=mode[0]), file)
@@ -300,6 +310,17 @@ class _Pending:
     def __exit__(self, kind: Any, value: Any, traceback: Any) -> None:
         if kind is not None:
             self.discard()
+
+
+class _Text(io.TextIOWrapper):
+    """Text that is thrown away if its `with` block ends by an exception."""
+
+    def __exit__(self, kind: Any, value: Any, traceback: Any) -> None:
+        if kind is None:
+            self.close()
+        else:
+            written: Any = self.buffer
+            written.__exit__(kind, value, traceback)
 
 
 class _Compressed:
