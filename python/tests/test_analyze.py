@@ -135,3 +135,17 @@ def test_tensors_give_the_same_results_wherever_they_are():
         analyze.compare(cut, cut[1:])
     cupy = pytest.importorskip("cupy")
     assert analyze.statistics(cupy.asarray(image.numpy())) == expected
+
+
+@pytest.mark.parametrize("shape", [(10, 10), (64, 65), (1 << 40, 1 << 40)])
+def test_a_shape_is_that_of_the_data(shape):
+    """Of (10, 10) the first hundred bytes were taken, without a word."""
+    with pytest.raises(ValueError, match="the data has 4096"):
+        analyze.statistics(RANDOM.randbytes(4096), shape=shape)
+    with pytest.raises(ValueError, match="the data has 4096"):
+        analyze.compare(bytes(4096), bytes(4096), shape=shape)
+
+
+def test_a_tag_after_the_pixels_is_left_out():
+    data = RANDOM.randbytes(4096 + 16)
+    assert analyze.statistics(data, shape=(64, 64)) == analyze.statistics(data[:4096], shape=(64, 64))

@@ -479,3 +479,34 @@ def test_arrays_of_gpus_need_another_class():
 
     with pytest.raises(TypeError, match=r"warplock\.cuda\.Key"):
         Key.generate("aes-256-gcm").seal(Tensor())
+
+
+def test_no_place_that_is_given_is_passed_over():
+    """They were ignored: results lay elsewhere than said, and nothing was authenticated with them."""
+    key = Key.generate("aes-256-gcm")
+    rows = np.zeros((4, 8), "u1")
+    with pytest.raises(BatchError, match="out_offsets are for ragged"):
+        key.seal(rows, out=bytearray(32), out_offsets=[24, 16, 8, 0])
+    with pytest.raises(BatchError, match="out_offsets are for ragged"):
+        key.seal(b"12345678", out=bytearray(8), out_offsets=[4])
+    with pytest.raises(BatchError, match="aad_offsets need aad"):
+        key.seal(rows, aad_offsets=[0, 1, 2, 3, 4])
+    with pytest.raises(BatchError, match="aad_offsets need aad"):
+        key.open(key.seal(rows), aad_offsets=[0, 1, 2, 3, 4])
+
+
+@pytest.mark.parametrize("tag_len", [-1, 17, 1 << 64])
+def test_lengths_of_tags_are_refused_before_memory_for_them_is_asked_for(tag_len):
+    key = Key.generate("aes-256-gcm")
+    for tags in (None, "appended"):
+        with pytest.raises(BatchError, match="a tag has at most 16 bytes"):
+            key.seal(np.zeros((4, 8), "u1"), tags=tags, tag_len=tag_len)
+
+
+def test_memory_that_has_no_bytes_to_take():
+    key = Key.generate("aes-256-gcm")
+    released = memoryview(b"abc")
+    released.release()
+    for data in (released, np.array(["2026-11-30"], "M8[D]")):
+        with pytest.raises(BatchError, match=r"data cannot be taken as bytes.*view\('u1'\)"):
+            key.seal(data)

@@ -453,3 +453,15 @@ def workers() -> list[int]:
     return found
 
 
+def test_a_job_is_where_it_was_made(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another folder of this name, where the program had gone to, gave other units."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("source", "elsewhere"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").write_bytes(b"text")
+    me = [Identity.generate()]
+    job = bulk.plan("source", "results", "encrypt", recipients=me, job="job")
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    bulk.plan("../elsewhere", "others", "encrypt", recipients=me, job="../elsewhere-job")
+    assert bulk.run(job).done == 1
+    assert sorted(os.listdir()) == ["file"] and (tmp_path / "results/file.wl").exists()

@@ -245,3 +245,37 @@ def test_counters_are_not_copied():
     for make in (copy.copy, copy.deepcopy, pickle.dumps):
         with pytest.raises(TypeError, match="not copied"):
             make(counter)
+
+
+def test_no_place_that_is_given_is_passed_over(lib):
+    key = Key.generate("aes-256-gcm")
+    rows = lib.put(np.zeros((4, 8), "u1"))
+    for options in ({}, {"out": rows}):
+        with pytest.raises(BatchError, match="out_offsets|leave out"):
+            key.seal(rows, out_offsets=[24, 16, 8, 0], **options)
+    with pytest.raises(BatchError, match="aad_offsets need aad"):
+        key.seal(rows, aad_offsets=[0, 1, 2, 3, 4])
+    for tag_len in (-1, 17):
+        with pytest.raises(BatchError, match="a tag has at most 16 bytes"):
+            key.seal(rows, tag_len=tag_len)
+
+
+@pytest.mark.parametrize("prefix", [4, "abcd", [1, 2, 3, 4]])
+def test_the_prefix_of_a_counter_is_bytes(prefix):
+    """4 became four zeros: the same prefix for every machine that gave its number."""
+    with pytest.raises(TypeError):
+        Counter(prefix)
+
+
+def test_arrays_of_host_memory_that_only_dlpack_describes():
+    pyarrow = pytest.importorskip("pyarrow")
+    values = pyarrow.array([1, 2, 3])
+    for key in (Key.generate("aes-256-gcm"), warplock.Key.generate("aes-256-gcm")):
+        with pytest.raises((BatchError, TypeError), match=r"numpy\.from_dlpack"):
+            key.seal(values)
+        assert len(key.seal(np.from_dlpack(values)).data) == 24
+
+
+def test_types_of_numpy_that_no_buffer_has():
+    with pytest.raises(BatchError, match=r"view\('u1'\)"):
+        Key.generate("aes-256-gcm").seal(np.array([["2026-11-30"]], "M8[D]"))

@@ -272,7 +272,8 @@ def test_outputs_appear_whole_or_not_at_all():
         1 / 0
     abandoned = warplock.open("b.wl", "wb", key=bytes(32))
     abandoned.write(b"x")
-    del abandoned
+    with pytest.warns(RuntimeWarning, match="was not closed"):
+        del abandoned
     with pytest.raises(FileExistsError):
         warplock.open("a", "xb", key=bytes(32))
     assert os.listdir() == ["a"]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import os
 
 import pytest
 
 import warplock
+from warplock.fs import WarplockFileSystem
 from warplock.keys import Identity
 
 fsspec = pytest.importorskip("fsspec")
@@ -208,3 +210,95 @@ def test_zarr(store):
     made[:] = values
     again = zarr.open_array(storage, mode="r")
     assert (again[:] == values).all() and (again[35:37] == values[35:37]).all()
+
+
+def files(folder):
+    return sorted(os.path.relpath(path, folder) for path in folder.rglob("*"))
+
+
+@pytest.mark.parametrize("compression", ["gzip", "bz2", "xz", "infer"])
+def test_what_compresses_closes_the_file(tmp_path, compression):
+    """The compressor left the file open, so nothing appeared, without an exception."""
+    fs = WarplockFileSystem(**OPTIONS)
+    path = str(tmp_path / "a.gz")
+    for mode, text in (("wb", b"text"), ("wt", "text")):
+        file = fs.open(path, mode, compression=compression)
+        file.write(text)
+        file.close()
+        assert fs.open(path, "rb", compression=compression).read() == b"text"
+    with pytest.raises(ZeroDivisionError):
+        with fs.open(path, "wb", compression=compression) as file:
+            file.write(b"other")
+            1 / 0
+    with pytest.raises(ValueError, match="not supported"):
+        fs.open(path, "wb", compression="none such")
+    assert fs.open(path, "rb", compression=compression).read() == b"text"
+    with fs.transaction:
+        with fs.open(path, "wb", compression=compression) as file:
+            file.write(b"other")
+        assert fs.open(path, "rb", compression=compression).read() == b"text"
+    assert fs.open(path, "rb", compression=compression).read() == b"other"
+    assert files(tmp_path) == ["a.gz"]
+
+
+def test_folders_are_removed_and_what_links_lead_to_stays(tmp_path):
+    fs = WarplockFileSystem(**OPTIONS)
+    (tmp_path / "a/b").mkdir(parents=True)
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept/file").write_bytes(b"text")
+    (tmp_path / "a/link").symlink_to(tmp_path / "kept")
+    for name in ("a/b/c.wl", "1.wl", "2.wl"):
+        fs.pipe(str(tmp_path / name), b"text")
+    fs.rm(f"warplock::{tmp_path}/a", recursive=True)
+    fs.rm(f"{tmp_path}/*.wl")
+    assert files(tmp_path) == ["kept", "kept/file"]
+    with pytest.raises(FileNotFoundError):
+        fs.rm(f"{tmp_path}/missing")
+    memory = WarplockFileSystem(fs=fsspec.filesystem("memory"), **OPTIONS)
+    memory.pipe("/removed/a/b.wl", b"text")
+    memory.rm("/removed", recursive=True)
+    assert not memory.exists("/removed")
+
+
+def test_a_misspelt_option_is_refused():
+    """A recipient in it was left out."""
+    with pytest.raises(TypeError, match="identites"):
+        WarplockFileSystem(recipients=OPTIONS["recipients"], identites=OPTIONS["identities"])
+    fsspec.filesystem("warplock", skip_instance_cache=True, use_listings_cache=False, **OPTIONS)
+    fsspec.filesystem("warplock", s3={"anon": True}, **OPTIONS)
+
+
+def test_a_block_that_fails_leaves_nothing_whatever_wraps_the_file(store):
+    url, under = store
+    fs, path = fsspec.url_to_fs(url + "/a.wl", warplock=OPTIONS)
+    for compression in (None, "gzip"):
+        with pytest.raises(ZeroDivisionError):
+            with fs.open(path, "wb", compression=compression) as file:
+                with io.TextIOWrapper(file) as outer:
+                    outer.write("text")
+                    1 / 0
+        # Some file systems cannot throw away what is being written: then it counts as cut.
+        if fs.exists(path):
+            with pytest.raises(warplock.TruncatedError):
+                fs.cat(path)
+        with fs.open(path, "wb", compression=compression) as file:
+            with io.TextIOWrapper(file) as outer:
+                outer.write("text")
+        with fs.open(path, "rb", compression=compression) as file:
+            assert file.read() == b"text"
+        fs.rm(path)
+
+
+@pytest.mark.parametrize("compression", [None, "gzip"])
+def test_text_of_a_block_that_fails_is_thrown_away(tmp_path, compression):
+    fs = WarplockFileSystem(**OPTIONS)
+    path = str(tmp_path / "a.wl")
+    for text in ("first", "zweiter ä"):
+        with fs.open(path, "wt", compression=compression, encoding="latin-1") as file:
+            file.write(text)
+        with pytest.raises(ZeroDivisionError):
+            with fs.open(path, "w", compression=compression) as file:
+                file.write("half")
+                1 / 0
+        with fs.open(path, "rt", compression=compression, encoding="latin-1") as file:
+            assert file.read() == text

@@ -77,3 +77,10 @@ def test_with_lmcache_itself():
     seal_frame(key, chunk, frame)
     AesGcmDeserializer(provider).deserialize(memory(frame), memory(out), who)
     assert out == chunk
+
+
+@pytest.mark.parametrize("master", [32, "a master key", [1, 2, 3]])
+def test_a_master_key_is_bytes(master):
+    """32 became 32 zeros."""
+    with pytest.raises(TypeError):
+        TenantKeys(master)

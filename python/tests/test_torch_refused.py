@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from warplock import BatchError, _native
+from warplock import BatchError, InvalidTag, _native
 from warplock.cuda import Key
 
 torch = pytest.importorskip("torch")
@@ -134,3 +134,29 @@ def test_tensors_need_a_key_for_arrays():
     ):
         with pytest.raises(TypeError, match=r"warplock\.cuda\.Key"):
             call()
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_nested_tensors():
+    nested = torch.nested.nested_tensor([torch.zeros(2), torch.zeros(3)])
+    key = Key.generate("aes-256-gcm")
+    for call in (lambda: key.seal(nested), lambda: sealing.seal_state_dict({"a": nested}, key)):
+        with pytest.raises(BatchError, match="nested"):
+            call()
+
+
+@pytest.mark.parametrize("name", [1, ("a", "b"), None])
+def test_names_of_tensors_are_text(name):
+    """JSON made others of them, so that what was sealed could not be opened."""
+    with pytest.raises(BatchError, match="is no text"):
+        sealing.seal_state_dict({name: torch.zeros(2)}, Key.generate("aes-256-gcm"))
+
+
+@pytest.mark.parametrize("name", ["a", "warplock.state_dict"])
+@pytest.mark.parametrize("change", [lambda _: 5, lambda made: made.int(), lambda made: made[:0]])
+def test_a_sealed_tensor_that_is_another_thing_does_not_verify(name, change):
+    key = Key.generate("aes-256-gcm")
+    sealed = sealing.seal_state_dict({"a": torch.zeros(2)}, key)
+    sealed[name] = change(sealed[name])
+    with pytest.raises(InvalidTag, match=name):
+        sealing.open_state_dict(sealed, key)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import os
 import pathlib
 import signal
 import threading
 import time
+import warnings
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -249,3 +251,102 @@ def test_ctrl_c_ends_work_on_tables_early() -> None:
         if sealed is not None:
             sealed.rename("sealed")
     assert not pathlib.Path("opened").exists()
+
+
+def test_the_time_to_refuse_is_before_the_work() -> None:
+    me = Identity.generate()
+    text = bytes(100)
+    warplock.encrypt_file(io.BytesIO(text), "a.wl", recipients=me)
+    before = os.listdir()
+    number: Any = 5
+    with pytest.raises(TypeError, match="progress must be a function"):
+        warplock.decrypt_file("a.wl", "b", identities=me, progress=number)
+    for span in ((5, 1), (-1, 5), (-2, -1)):
+        with pytest.raises(ValueError, match="a range is"):
+            warplock.decrypt_file("a.wl", "b", identities=me, range=span)
+    with pytest.raises(FileNotFoundError):
+        warplock.encrypt_file(io.BytesIO(text), "", recipients=me)
+    for wrong in (b"age1", number, [number]):
+        with pytest.raises(TypeError, match="a recipient is .*, not (bytes|int)"):
+            warplock.encrypt_file(io.BytesIO(text), "b", recipients=wrong)
+    with pytest.raises(warplock.KeyringError, match=r'give pathlib\.Path\("a\.wl"\)'):
+        warplock.encrypt_file(io.BytesIO(text), "b", recipients="a.wl")
+    with pytest.raises(TypeError, match="an identity is .*, not int"):
+        warplock.decrypt_file("a.wl", "b", identities=number)
+    with pytest.raises(TypeError, match="read returned str instead of bytes"):
+        source: Any = io.StringIO("text")
+        warplock.encrypt_file(source, "b", recipients=me)
+    assert os.listdir() == before
+
+
+def test_a_relative_path_stays_where_it_was_named() -> None:
+    """It led from the folder in which the program was in the end, where it replaced another file."""
+    me = Identity.generate()
+    os.mkdir("elsewhere")
+    pathlib.Path("elsewhere/a.wl").write_bytes(b"another file")
+    with warplock.open("a.wl", "wb", recipients=me) as file:
+        os.chdir("elsewhere")
+        file.write(b"text")
+    assert pathlib.Path("a.wl").read_bytes() == b"another file"
+    assert warplock.verify_file("../a.wl", identities=me) == 4
+    os.chdir("..")
+
+
+def test_a_file_that_is_written_belongs_to_one_process() -> None:
+    """Both wrote to it: it was damaged without an exception, and nonces were used twice."""
+    me = Identity.generate()
+    file = warplock.open("a.wl", "wb", recipients=me)
+    file.write(b"from the parent")
+    child = os.fork()
+    if child == 0:
+        refused = 0
+        for work in (lambda: file.write(b"from the child"), file.close):
+            try:
+                work()
+            except ValueError as error:
+                refused += "fork" in str(error)
+        os._exit(refused)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 2
+    assert not os.path.exists("a.wl")
+    file.write(b", too")
+    file.close()
+    with warplock.open("a.wl", identities=me) as back:
+        assert back.read() == b"from the parent, too"
+
+
+@pytest.mark.parametrize("wrapper", [io.TextIOWrapper, io.BufferedWriter])
+def test_a_block_that_fails_leaves_nothing_whatever_wraps_the_file(wrapper: Any) -> None:
+    """The wrapper closed the file before its own block could know of the exception."""
+    me = Identity.generate()
+    text: Any = "text" if wrapper is io.TextIOWrapper else b"text"
+    with pytest.raises(ZeroDivisionError):
+        with warplock.open("a.wl", "wb", recipients=me) as file, wrapper(file) as outer:
+            outer.write(text)
+            1 / 0
+    assert file.closed and os.listdir() == []
+    with warplock.open("a.wl", "wb", recipients=me) as file:
+        with wrapper(file) as outer:
+            outer.write(text)
+        assert file.closed and os.listdir() == []
+    assert warplock.verify_file("a.wl", identities=me) == 4
+    with warplock.open("a.wl", "wb", recipients=me) as file:
+        file.write(b"longer text")
+        file.close()
+        with pytest.raises(ValueError, match="closed"):
+            file.write(b"more")
+    assert warplock.verify_file("a.wl", identities=me) == 11
+
+
+def test_a_file_that_is_forgotten_is_told() -> None:
+    me = Identity.generate()
+    with pytest.warns(RuntimeWarning, match="was not closed"):
+        warplock.open("a.wl", "wb", recipients=me).write(b"text")
+        gc.collect()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for end in (lambda file: file.close(), lambda file: file.abandon()):
+            file = warplock.open("b.wl", "wb", recipients=me)
+            end(file)
+            del file
+            gc.collect()
+    assert os.listdir() == ["b.wl"]

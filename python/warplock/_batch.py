@@ -9,8 +9,10 @@ from warplock._errors import BatchError
 from warplock._layout import (
     Layout,
     buffer,
+    check_aad,
     check_rows,
     check_sectors,
+    check_tag_len,
     empty,
     given_nonces,
     integers,
@@ -81,6 +83,8 @@ class _Keys:
     ) -> tuple[Any, Any, Any, Any]:
         if authenticated and not self._keys.is_aead:
             raise BatchError(f"{self.algorithm} does not authenticate: use encrypt and decrypt")
+        check_aad(aad, aad_offsets)
+        check_tag_len(tag_len)
         layout = Layout.of(data, offsets, sizes)
         count = layout.count
         if sector is not None:

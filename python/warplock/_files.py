@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import operator
+import warnings
 from typing import IO, TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 from warplock import _native
@@ -106,6 +108,12 @@ def decrypt_file(
     identities = as_list(identities)
     if replace:
         refuse_key_files(dst, identities, key)
+    if range is not None:
+        start, stop = range
+        start, stop = operator.index(start), None if stop is None else operator.index(stop)
+        if start < 0 or stop is not None and stop < start:
+            raise ValueError(f"a range is (start, stop), from 0 on and in this order, not {range}")
+        range = start, stop
     return _native.decrypt_file(
         src, dst, identities, passphrase, key, range, replace, attributes, max_work, progress, engine
     )
@@ -226,6 +234,7 @@ class Reader(io.RawIOBase):
 
     def tell(self) -> int:
         """The position."""
+        self._open()
         return self._position
 
     @property
@@ -271,13 +280,15 @@ class Reader(io.RawIOBase):
 
 
 class Writer(io.BufferedIOBase):
-    """An encrypted file under way. It is complete once `close` returns; if a `with` block ends by an
-    exception, or `close` is never called, nothing appears. What wraps it (`io.TextIOWrapper`) closes
-    it in either case: use `with` for this file as well."""
+    """An encrypted file under way. It is complete once `close` returns, or its `with` block has ended:
+    if that ends by an exception, or `close` is never called, nothing appears. What wraps it
+    (`io.TextIOWrapper`) closes it in either case: use `with` for this file as well. It belongs to the
+    process that opened it: in a forked child it refuses to work."""
 
     def __init__(self, native: _native.NativeWriter) -> None:
         self._native = native
         self._position = 0
+        self._is_in_block = False
 
     def writable(self) -> bool:
         """True."""
@@ -296,10 +307,12 @@ class Writer(io.BufferedIOBase):
         return self._position
 
     def close(self) -> None:
-        """Ends the stream; a file appears under its name."""
+        """Ends the stream; a file appears under its name, in a `with` block when that ends."""
         if not self.closed:
             try:
-                self._native.finish()
+                # What closes it in a block does not know how that ends.
+                if not self._is_in_block:
+                    self._native.finish()
             finally:
                 super().close()
 
@@ -308,17 +321,32 @@ class Writer(io.BufferedIOBase):
         self._native.abandon()
         super().close()
 
+    def __enter__(self) -> Writer:
+        super().__enter__()
+        self._is_in_block = True
+        return self
+
     def __exit__(self, kind: Any, value: Any, traceback: Any) -> None:
-        if kind is None:
-            self.close()
-        else:
+        self._is_in_block = False
+        if kind is not None:
             self.abandon()
+            return
+        try:
+            self._native.finish()
+        finally:
+            super().close()
 
     def __del__(self) -> None:
-        # Without `close` it is not known to be complete.
+        # Without `close` it is not known to be complete. What a file of Python would have by now is
+        # lost, so this is told to those, too, who have not asked for ResourceWarning.
         native = getattr(self, "_native", None)
-        if native is not None:
-            native.abandon()
+        if native is not None and native.abandon():
+            warnings.warn(
+                "an encrypted file was not closed, so nothing of it appears: use with, or close()",
+                RuntimeWarning,
+                stacklevel=2,
+                source=self,
+            )
 
 
 @overload

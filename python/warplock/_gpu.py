@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from warplock import _native
 from warplock._arrays import library
 from warplock._errors import BatchError, CaptureError
-from warplock._layout import Layout, check_rows, check_sectors, given_nonces, integers, is_appended
+from warplock._layout import (
+    Layout,
+    check_aad,
+    check_rows,
+    check_sectors,
+    check_tag_len,
+    given_nonces,
+    integers,
+    is_appended,
+)
 from warplock._native import CountedNonces
 from warplock._nonces import Counter
 
@@ -92,6 +101,7 @@ def prepare(key: Key, on: OnDevice, lib: Any, given: Arguments, view: Any, strea
     # Where texts and results lie.
     if authenticated and not key._is_aead:
         raise BatchError(f"{key.algorithm} does not authenticate: use encrypt and decrypt")
+    check_tag_len(given.tag_len)
     appended = given.appends
     out_at = None
     if out is not None and out is not src:
@@ -103,7 +113,7 @@ def prepare(key: Key, on: OnDevice, lib: Any, given: Arguments, view: Any, strea
     in_place = out is not None and out_at is None
     rows = shape[0] if len(shape) > 1 else None
     out_shape: tuple[int, ...]
-    if offsets is None and given.sizes is None and not appended and out_at is None:
+    if offsets is given.sizes is given.out_offsets is out_at is None and not appended:
         count = 1 if rows is None else rows
         width = nbytes // count if count else 0
         source = target = (count, width, width)
@@ -165,6 +175,7 @@ def prepare(key: Key, on: OnDevice, lib: Any, given: Arguments, view: Any, strea
         ivs_at = lib.at(ivs)
 
     # Associated data.
+    check_aad(given.aad, given.aad_offsets)
     aad = None
     if given.aad is not None:
         aad = _aad(on, lib, given.aad, given.aad_offsets, count, device, stream, keep)

@@ -9,7 +9,7 @@ from typing import Any
 
 def as_list(given: Any) -> Any:
     """Several keys as a list, which can be looked at more than once; one key as it is."""
-    if isinstance(given, (str, os.PathLike)) or not isinstance(given, Iterable):
+    if isinstance(given, (str, bytes, os.PathLike)) or not isinstance(given, Iterable):
         return given
     return list(given)
 

@@ -108,6 +108,8 @@ class Layout:
         # In place, the appended tag lies in the caller's memory in both directions.
         less = tag if in_place or not encrypts else 0
         grow = tag if encrypts else -tag
+        if out_offsets is not None and self.ragged is None:
+            raise BatchError("out_offsets are for ragged messages: give offsets as well")
         if self.ragged is None:
             source = self.native(less)
             if in_place:
@@ -162,6 +164,18 @@ def is_appended(authenticated: bool, tags: Any) -> bool:
     return True
 
 
+def check_aad(aad: Any, aad_offsets: Any) -> None:
+    """Refuses places in associated data that is not there."""
+    if aad is None and aad_offsets is not None:
+        raise BatchError("aad_offsets need aad")
+
+
+def check_tag_len(tag_len: Any) -> None:
+    """Refuses lengths for which there is no memory; which others fit, the engine says."""
+    if not 0 <= operator.index(tag_len) <= 16:
+        raise BatchError(f"a tag has at most 16 bytes, not {tag_len}")
+
+
 def integers(values: Any, what: str = "offsets") -> Any:
     """A buffer of integers in one dimension."""
     if isinstance(values, (list, tuple)):
@@ -197,10 +211,15 @@ def buffer(data: Any, what: str = "data") -> memoryview:
     except TypeError as error:
         if hasattr(data, "__dlpack__") or hasattr(data, "__cuda_array_interface__"):
             raise TypeError(
-                f"{what} is a {type(data).__name__}: use warplock.cuda.Key, which is for arrays "
-                "on GPUs and for tensors"
+                f"{what} is a {type(data).__name__}: use warplock.cuda.Key, which is for tensors and "
+                "for arrays on GPUs, or give a NumPy array of it, such as numpy.from_dlpack makes"
             ) from None
         raise TypeError(f"{what}: {error}") from None
+    except ValueError as error:
+        # Released memory, and NumPy's types for which the protocol has no name.
+        raise BatchError(
+            f"{what} cannot be taken as bytes: {error}; of a NumPy array, give view('u1')"
+        ) from None
     if "O" in _FIELD_NAMES.sub("", view.format):
         raise BatchError(
             f"{what} holds Python objects, of which only addresses would be taken: serialize them"

@@ -55,7 +55,8 @@ class Counter:
     """
 
     def __init__(self, prefix: Buffer | None = None) -> None:
-        self._prefix = None if prefix is None else bytes(prefix)
+        # A number would become as many zeros.
+        self._prefix = None if prefix is None else bytes(memoryview(prefix))
         self._made: dict[tuple[int, str], Any] = {}
         self._lock = threading.Lock()
         self._next = 0

@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 __all__ = ["Bounds", "Comparison", "Result", "compare", "statistics"]
 
 
+# Bytes after the pixels: a tag, or padding.
+_MOST_AFTER = 32
+
+
 class Bounds(NamedTuple):
     """Between which values a statistic lies at one level; a side that is no flaw is None."""
 
@@ -74,7 +78,8 @@ def statistics(data: Any, *, shape: Sequence[int] | None = None, seed: int = 0) 
 
     `data`: bytes, or a contiguous array of them, in host memory or on a GPU. `shape`: rows and columns
     of an image, with channels last (1 to 4), as NumPy and Pillow have them; without it, that of an
-    array of 2 or 3 dimensions is taken. `seed` chooses the sampled pairs and blocks.
+    array of 2 or 3 dimensions is taken. Up to 32 bytes after the pixels, such as a tag, are left out.
+    `seed` chooses the sampled pairs and blocks.
     """
     array = _Array(data)
     form = array.form(shape)
@@ -149,6 +154,12 @@ class _Array:
         rows, columns, channels = (*shape, 1)[:3]
         if min(rows, columns, channels) < 1:
             raise ValueError(f"a shape has numbers from 1 on, not {tuple(shape)}")
+        wanted = rows * columns * channels
+        if not wanted <= self._nbytes <= wanted + _MOST_AFTER:
+            raise ValueError(
+                f"the shape {tuple(shape)} needs {wanted} bytes, and the data has {self._nbytes}: "
+                f"after the pixels there may be at most {_MOST_AFTER}, such as a tag"
+            )
         return rows, columns, channels
 
 

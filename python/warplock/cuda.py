@@ -34,7 +34,7 @@ from warplock._gpu import (
     prepare,
 )
 from warplock._indirect import are_on_gpu, prepare_indirect
-from warplock._layout import Layout, empty, flat
+from warplock._layout import Layout, check_tag_len, empty, flat
 from warplock._native import CountedNonces
 from warplock._nonces import Counter, add32_nonces, xor_nonces
 from warplock._overlaps import refuse_overlaps
@@ -359,6 +359,7 @@ class Key:
         offsets, sizes, out_offsets = (
             on_host(given.offsets), on_host(given.sizes), on_host(given.out_offsets),
         )  # fmt: skip
+        check_tag_len(given.tag_len)
         layout = Layout.of(data, offsets, sizes)
         appended = given.appends
         places = layout.places(

@@ -20,11 +20,15 @@ b'a long story'
 
 from __future__ import annotations
 
+import io
 import os
+import sys
 from typing import Any
 
 import fsspec
 from fsspec.asyn import AsyncFileSystem
+from fsspec.compression import compr
+from fsspec.core import get_compression
 from fsspec.implementations.chained import ChainedFileSystem
 from fsspec.implementations.local import LocalFileSystem
 from fsspec.spec import AbstractFileSystem
@@ -34,6 +38,13 @@ from warplock._files import open as _open
 from warplock._keys_kept import as_list, refuse_key_files
 
 __all__ = ["WarplockFileSystem"]
+
+# What fsspec gives to any file system.
+_OPTIONS = frozenset({
+    "add_aliases", "add_docs", "asynchronous", "batch_size", "listings_expiry_time", "loop", "max_paths",
+    "use_listings_cache",
+})  # fmt: skip
+_TEXT_OPTIONS = ("encoding", "errors", "newline")
 
 
 class WarplockFileSystem(ChainedFileSystem):  # type: ignore[misc]
@@ -60,6 +71,13 @@ class WarplockFileSystem(ChainedFileSystem):  # type: ignore[misc]
         key: Any = None,
         **options: Any,
     ) -> None:
+        for name, value in options.items():
+            # fsspec also gives the dictionaries of file systems that are not in the URL.
+            if name not in _OPTIONS and not isinstance(value, dict):
+                raise TypeError(
+                    f"{name} is no option of warplock's file system; those of the one underneath go "
+                    "under its own name, as in {'s3': {'anon': True}}"
+                )
         super().__init__(**options)
         if fs is None:
             fs = fsspec.filesystem(target_protocol or "file", **(target_options or {}))
@@ -81,6 +99,30 @@ class WarplockFileSystem(ChainedFileSystem):  # type: ignore[misc]
 
     def _under(self, path: str) -> str:
         return str(self.fs._strip_protocol(self._strip_protocol(path)))
+
+    def open(
+        self,
+        path: str,
+        mode: str = "rb",
+        block_size: int | str | None = None,
+        cache_options: dict[str, Any] | None = None,
+        compression: str | None = None,
+        **options: Any,
+    ) -> Any:
+        """As for other file systems; closing what compresses closes the file, too."""
+        if "r" in mode:
+            return super().open(path, mode, block_size, cache_options, compression, **options)
+        if "b" not in mode:
+            text = {name: options.pop(name) for name in _TEXT_OPTIONS if name in options}
+            mode = mode.replace("t", "") + "b"
+            return _Text(
+                self.open(path, mode, block_size, cache_options, compression, **options), **text
+            )
+        if compression is None:
+            return super().open(path, mode, block_size, cache_options, None, **options)
+        compress = compr[get_compression(path, compression)]
+        file = super().open(path, mode, block_size, cache_options, None, **options)
+        return _Compressed(compress(file, mode=mode[0]), file)
 
     def _open(
         self,
@@ -176,6 +218,13 @@ class WarplockFileSystem(ChainedFileSystem):  # type: ignore[misc]
         """Removes a file."""
         self.fs.rm_file(self._under(path))
 
+    def rm(self, path: Any, recursive: bool = False, maxdepth: int | None = None) -> None:
+        """Removes files, or with `recursive` folders with all that is in them."""
+        depth = {} if maxdepth is None else {"maxdepth": maxdepth}
+        # What is in a folder, and whether links lead out of it, the other file system knows.
+        found = [self._under(each) for each in self.expand_path(path)]
+        self.fs.rm(found, recursive=recursive, **depth)
+
     def _rm(self, path: str) -> None:
         self.fs.rm_file(self._under(path))
 
@@ -263,12 +312,53 @@ class _Pending:
             self.discard()
 
 
+class _Text(io.TextIOWrapper):
+    """Text that is thrown away if its `with` block ends by an exception."""
+
+    def __exit__(self, kind: Any, value: Any, traceback: Any) -> None:
+        if kind is None:
+            self.close()
+        else:
+            written: Any = self.buffer
+            written.__exit__(kind, value, traceback)
+
+
+class _Compressed:
+    """A file of a compressor, which would leave open what it writes to."""
+
+    def __init__(self, file: Any, inner: Any) -> None:
+        self._file = file
+        self._inner = inner
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+    def close(self) -> None:
+        """Closes both, the file only if the compressor could write its end."""
+        try:
+            self._file.close()
+        except BaseException:
+            self._inner.__exit__(*sys.exc_info())
+            raise
+        self._inner.close()
+
+    def __enter__(self) -> _Compressed:
+        self._inner.__enter__()
+        return self
+
+    def __exit__(self, kind: Any, value: Any, traceback: Any) -> None:
+        if kind is None:
+            self.close()
+        self._inner.__exit__(kind, value, traceback)
+
+
 class _Owned:
     """An encrypted file that closes the one underneath, too."""
 
     def __init__(self, file: Any, inner: Any) -> None:
         self._file = file
         self._inner = inner
+        self._is_in_block = False
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._file, name)
@@ -286,20 +376,27 @@ class _Owned:
         return next(self._file)
 
     def __enter__(self) -> _Owned:
+        self._file.__enter__()
+        self._is_in_block = True
         return self
 
     def close(self) -> None:
-        """Closes both."""
+        """Closes both, in a `with` block the one underneath when that ends."""
         try:
             self._file.close()
         finally:
-            self._inner.close()
+            if not self._is_in_block:
+                self._inner.close()
 
     def __exit__(self, kind: Any, value: Any, traceback: Any) -> None:
+        self._is_in_block = False
         if kind is not None and hasattr(self._file, "abandon"):
             self._file.abandon()
             _discard(self._inner)
-        else:
-            self.close()
+            return
+        try:
+            self._file.__exit__(None, None, None)
+        finally:
+            self._inner.close()
 
 

@@ -187,6 +187,8 @@ def seal_state_dict(state: Mapping[str, Any], key: Key) -> dict[str, Any]:
     _check(key)
     tensors = {}
     for name, tensor in state.items():
+        if not isinstance(name, str):
+            raise BatchError(f"{name!r} is no text, as names of tensors are")
         if not isinstance(tensor, torch.Tensor):
             raise BatchError(f"{name} is no tensor but {type(tensor).__name__}: leave it out")
         if name == _ENTRY:
@@ -229,7 +231,9 @@ def open_state_dict(sealed: Mapping[str, Any], key: Key, *, device: Any = None) 
     iv_len = key._iv_len
     if _ENTRY not in sealed:
         raise BatchError("this is no sealed state dict")
-    head = bytes(sealed[_ENTRY].cpu().numpy())
+    head = bytes(_bytes_of(sealed, _ENTRY).cpu().numpy())
+    if len(head) < iv_len + _TAG_LEN:
+        raise InvalidTag(f"{_ENTRY} has another length")
     nonce, tag, text = head[:iv_len], head[iv_len:][:_TAG_LEN], head[iv_len + _TAG_LEN :]
     key._host.open(b"", tag, nonces=nonce, aad=text)
     header = json.loads(text)
@@ -242,7 +246,7 @@ def open_state_dict(sealed: Mapping[str, Any], key: Key, *, device: Any = None) 
     for number, (name, dtype, shape) in enumerate(entries):
         if name not in sealed:
             raise InvalidTag(f"{name} is missing", [number], len(entries))
-        made = sealed[name]
+        made = _bytes_of(sealed, name)
         if device is not None:
             made = made.to(device, non_blocking=True)
         out = torch.empty(shape, dtype=getattr(torch, dtype), device=made.device)
@@ -267,6 +271,14 @@ def open_state_dict(sealed: Mapping[str, Any], key: Key, *, device: Any = None) 
         failed = [number for number, (name, *_) in enumerate(entries) if name in refused]
         raise InvalidTag(f"authentication failed: {', '.join(refused)}", failed, len(entries))
     return opened
+
+
+def _bytes_of(sealed: Mapping[str, Any], name: str) -> Any:
+    """A tensor of a sealed state dict."""
+    made = sealed[name]
+    if not isinstance(made, torch.Tensor) or made.dtype is not torch.uint8 or made.dim() != 1:
+        raise InvalidTag(f"{name} is not the tensor of bytes that was made")
+    return made
 
 
 class _Aad:

@@ -92,7 +92,11 @@ impl Generate {
         });
         let outputs = outputs.collect::<Result<Vec<_>>>()?;
 
-        let seed = self.seed.map_or_else(random::number, Ok)?;
+        // 53 bits: what every reader of JSON keeps of a number.
+        let seed = match self.seed {
+            Some(seed) => seed,
+            None => random::number()? >> 11,
+        };
         self.fill(seed, &paths, &outputs, progress)?;
         outputs.into_iter().try_for_each(Output::publish)?;
         Ok(Generated {

@@ -56,7 +56,9 @@ pub struct OutputFile {
 
 impl OutputFile {
     /// An empty draft of the file `path`. If a regular file has this name, it is refused, or with
-    /// `replace` replaced in one step when the draft is published; symbolic links to it stay.
+    /// `replace` replaced in one step when the draft is published; symbolic links to it stay. A
+    /// relative path leads from where the process is *then*: a program that changes its folder gives
+    /// an absolute one.
     ///
     /// # Errors
     /// [`Error::OutputExists`]; [`Error::OutputUnusable`] for a folder, pipe, device or a symbolic

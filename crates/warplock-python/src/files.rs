@@ -122,7 +122,13 @@ pub(crate) fn open_file(py: Python<'_>, path: &Path) -> PyResult<File> {
 }
 
 pub(crate) fn create_file(py: Python<'_>, path: &Path, replace: bool) -> PyResult<OutputFile> {
-    match OutputFile::create(path, replace, Access::Usual) {
+    if path.as_os_str().is_empty() {
+        let error = io::Error::from_raw_os_error(libc::ENOENT);
+        return Err(named(py, &error, path));
+    }
+    // The program may go to another folder before the file gets its name.
+    let place = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    match OutputFile::create(place, replace, Access::Usual) {
         Ok(output) => Ok(output),
         Err(Error::OutputExists) => Err(PyFileExistsError::new_err((
             libc::EEXIST,

@@ -9,6 +9,7 @@ mod cuda;
 mod engine;
 mod errors;
 mod files;
+mod fork;
 mod parquet;
 mod python_file;
 mod secrets;

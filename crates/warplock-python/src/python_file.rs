@@ -3,7 +3,7 @@
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use pyo3::exceptions::{PyBlockingIOError, PyOSError};
+use pyo3::exceptions::{PyBlockingIOError, PyOSError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use warplock_container::ReadAt;
@@ -60,7 +60,13 @@ impl Read for PythonFile {
             if read.is_none() {
                 return Err(would_block("read"));
             }
-            let read = read.cast::<PyBytes>()?.as_bytes();
+            let Ok(read) = read.cast::<PyBytes>() else {
+                return Err(PyTypeError::new_err(format!(
+                    "the file object's read returned {} instead of bytes, as binary files do",
+                    read.get_type().name()?
+                )));
+            };
+            let read = read.as_bytes();
             let Some(start) = buffer.get_mut(..read.len()) else {
                 let why = "the file object's read returned more bytes than it was asked for";
                 return Err(PyOSError::new_err(why));

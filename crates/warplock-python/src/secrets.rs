@@ -1,7 +1,7 @@
 //! Recipients, identities, passphrases and key files, from Python's arguments.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -206,11 +206,16 @@ impl Secrets<'_, '_> {
             } else if let Ok(identity) = item.cast::<Identity>() {
                 recipients.add(&identity.get().recipient).map_err(failed)?;
             } else if let Ok(text) = item.cast::<PyString>() {
-                recipients.add(&text.to_cow()?).map_err(failed)?;
+                let text = text.to_cow()?;
+                let added = recipients.add(&text);
+                added.map_err(|error| match Path::new(&*text).is_file() {
+                    true => errors::raise(py, "KeyringError", (path_of(&text),)),
+                    false => failed(error),
+                })?;
             } else if let Ok(path) = item.extract::<PathBuf>() {
                 recipients.add_file(path).map_err(failed)?;
             } else {
-                return Err(wrong(&item, "a recipient"));
+                return Err(wrong(&item, RECIPIENT));
             }
         }
         if self.identities.is_some() {
@@ -256,7 +261,7 @@ impl Secrets<'_, '_> {
             } else if let Ok(path) = item.extract::<PathBuf>() {
                 identities.add_file(path)
             } else {
-                return Err(wrong(&item, "an identity"));
+                return Err(wrong(&item, IDENTITY));
             };
             added.map_err(|error| errors::keyring(py, error))?;
         }
@@ -319,16 +324,27 @@ fn items<'py>(object: Option<&Bound<'py, PyAny>>) -> PyResult<Vec<Bound<'py, PyA
         || object.hasattr("__fspath__")?;
     match is_one {
         true => Ok(vec![object.clone()]),
-        false => object.try_iter()?.collect(),
+        false => match object.try_iter() {
+            Ok(each) => each.collect(),
+            Err(_) => Ok(vec![object.clone()]),
+        },
     }
 }
+
+/// What to do about a text that should have been a path.
+fn path_of(text: &str) -> String {
+    format!("{text:?} is a file, and a text is a recipient itself: give pathlib.Path({text:?})")
+}
+
+const RECIPIENT: &str = "a recipient is a text, a Recipient, an Identity or the path of a list";
+const IDENTITY: &str = "an identity is an Identity, or the path of its file";
 
 fn wrong(item: &Bound<'_, PyAny>, what: &str) -> PyErr {
     let kind = item.get_type();
     let kind = kind
         .name()
         .map_or_else(|_| String::new(), |name| name.to_string());
-    PyTypeError::new_err(format!("{what} cannot be a {kind}"))
+    PyTypeError::new_err(format!("{what}, not {kind}"))
 }
 
 /// A new file key wrapped for recipients: the key, and the envelope that goes before the stream

@@ -16,6 +16,7 @@ use crate::buffer::{Input, View, new_bytes};
 use crate::engine::{Engine, chosen};
 use crate::errors;
 use crate::files::{Place, create_file, open_file};
+use crate::fork::OfThisProcess;
 use crate::python_file::PythonFile;
 use crate::secrets::{Secrets, Unlock, input_key, opened};
 use crate::watch::watch;
@@ -273,10 +274,14 @@ impl Write for Target {
     }
 }
 
-/// An encrypted file under way; `warplock.open` wraps it.
+/// A stream under way, and the file that it is for if a path was given; `None` once it has ended.
+type Writing = Mutex<Option<(Writer<Target>, Option<OutputFile>)>>;
+
+/// An encrypted file under way; `warplock.open` wraps it. A forked child that wrote, too, would damage
+/// the file and seal other texts under the same nonces, and one that dropped it could remove it.
 #[pyclass(frozen, module = "warplock._native")]
 pub(crate) struct NativeWriter {
-    state: Mutex<Option<(Writer<Target>, Option<OutputFile>)>>,
+    state: OfThisProcess<Writing>,
 }
 
 #[pymethods]
@@ -319,15 +324,21 @@ impl NativeWriter {
         });
         let writer = writer.map_err(|error| errors::container(py, error))?;
         Ok(NativeWriter {
-            state: Mutex::new(Some((writer, output))),
+            state: OfThisProcess::or(Mutex::new(Some((writer, output))), |_| {
+                PyValueError::new_err(
+                    "this file was opened for writing before a fork, and only the process that \
+                     opened it can write it: open another file here",
+                )
+            }),
         })
     }
 
     /// Writes all bytes of `data`.
     fn write(&self, py: Python<'_>, data: &Bound<'_, PyAny>) -> PyResult<usize> {
+        let state = self.state.get(py)?;
         let input = Input::of(data, "data")?;
         let bytes = input.bytes();
-        let written = py.detach(|| match &mut *lock(&self.state) {
+        let written = py.detach(|| match &mut *lock(state) {
             Some((writer, _)) => writer.write_all(bytes),
             None => Err(io::Error::other("the file is closed")),
         });
@@ -337,8 +348,9 @@ impl NativeWriter {
 
     /// Ends the stream; a file appears under its name now.
     fn finish(&self, py: Python<'_>) -> PyResult<()> {
+        let state = self.state.get(py)?;
         let finished: Result<()> = py.detach(|| {
-            let Some((writer, output)) = lock(&self.state).take() else {
+            let Some((writer, output)) = lock(state).take() else {
                 return Ok(());
             };
             drop(writer.finish()?);
@@ -347,9 +359,12 @@ impl NativeWriter {
         finished.map_err(|error| errors::container(py, error))
     }
 
-    /// Throws away what was written.
-    fn abandon(&self, py: Python<'_>) {
-        py.detach(|| drop(lock(&self.state).take()));
+    /// Throws away what was written; returns whether there was something to throw away.
+    fn abandon(&self, py: Python<'_>) -> bool {
+        match self.state.get(py) {
+            Ok(state) => py.detach(|| lock(state).take().is_some()),
+            Err(_) => false,
+        }
     }
 }
 

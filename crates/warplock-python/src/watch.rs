@@ -6,6 +6,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use warplock_container::{Monitor, Result};
 
@@ -24,6 +25,9 @@ pub(crate) fn watch<T: Send>(
     work: impl FnOnce() -> Result<T> + Send,
 ) -> PyResult<T> {
     let progress = progress.filter(|given| !given.is_none());
+    if progress.is_some_and(|given| !given.is_callable()) {
+        return Err(PyTypeError::new_err("progress must be a function"));
+    }
     let progress = progress.map(|given| given.clone().unbind());
     let tell = |py: Python<'_>| match &progress {
         Some(function) => function.bind(py).call1((monitor.done(),)).map(drop),

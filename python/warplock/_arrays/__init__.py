@@ -57,6 +57,9 @@ def _find(array: Any, kind: type) -> Any:
         memoryview(array)
     except TypeError:
         return _one(Other)
+    except ValueError:
+        # NumPy's types that the protocol has no name for: `buffer` says so.
+        pass
     return _one(Host)
 
 

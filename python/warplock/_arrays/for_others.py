@@ -75,6 +75,12 @@ class Other(Makes):
     def at(self, array: Any) -> tuple[int, int]:
         return self.view(array)[:2]
 
+    def host(self, array: Any) -> Any:
+        raise BatchError(
+            f"{type(array).__name__} is in host memory: give a NumPy array of it, such as "
+            "numpy.from_dlpack makes"
+        )
+
     def stream(self, device: int) -> int:
         return 0
 

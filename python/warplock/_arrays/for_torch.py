@@ -21,6 +21,8 @@ _MOST_MAKERS = 1024
 
 def refuse_special(tensor: Any) -> None:
     """Refuses tensors that their bytes do not describe completely."""
+    if tensor.is_nested:
+        raise BatchError("the tensor is nested: give its values, and keep where each begins")
     if tensor.is_quantized:
         raise BatchError(
             "the tensor is quantized, and its scale would be lost: give int_repr(), and keep the "

@@ -103,7 +103,8 @@ def open_job(folder: str | os.PathLike[str]) -> Job:
     missing = [name for name in Job._fields[1:] if name not in told]
     if missing:
         raise ValueError(f"{folder}: job.json is damaged: it lacks {missing[0]!r}; plan again")
-    return Job(folder, *(told[name] for name in Job._fields[1:]))
+    # The program may go to another folder before it runs the job.
+    return Job(os.path.abspath(folder), *(told[name] for name in Job._fields[1:]))
 
 
 def plan_job(

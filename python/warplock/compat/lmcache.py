@@ -43,7 +43,8 @@ class TenantKeys:
     """The key of each tenant, from one master key."""
 
     def __init__(self, master: Buffer, bits: int = 128) -> None:
-        master = bytes(master)
+        # A number would become as many zeros.
+        master = bytes(memoryview(master))
         if not master:
             raise ValueError("the master key is empty")
         if bits not in (128, 256):

@@ -60,7 +60,7 @@ pub(crate) struct Analyze {
     pub(crate) picture: Option<Picture>,
     /// Repeat with N fresh keys, or without --algorithm cut the ciphertext into N parts, and say how
     /// many results are outside the bounds.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = trials)]
     pub(crate) trials: Option<NonZeroUsize>,
     /// The same seed gives the same keys and samples. The keys protect nothing then.
     #[arg(long, value_name = "S")]
@@ -143,4 +143,8 @@ fn picture(name: &str) -> Result<Picture, String> {
         let names = Picture::ALL.map(Picture::name);
         format!("give one of {}", names.join(", "))
     })
+}
+
+fn trials(text: &str) -> Result<NonZeroUsize, String> {
+    text.parse().map_err(|_| "give a number from 1 on".into())
 }

@@ -35,6 +35,10 @@ fn errors_are_one_line_and_show_no_secret() {
         (&["analyze", "a", "b", secret], "too many arguments for"),
         (&["devices", "--backend", secret], "take auto, cpu,"),
         (&["decrypt", "--range", secret], "a range is A..B"),
+        (
+            &["analyze", "--trials", "0", "a"],
+            "give a number from 1 on",
+        ),
     ] {
         let error = Cli::try_parse_from(["warplock"].iter().chain(args)).unwrap_err();
         let line = one_line(&error);

@@ -53,11 +53,12 @@ pub(super) fn run<N: Fn(&Path) -> Result<PathBuf>>(
         fault,
     } = found;
     let end = holes.last().map_or(len, |hole| hole.end.max(len));
+    let more = if has_end { "" } else { " or more" };
     let failure = fault.map(|fault| {
         let fault = unlocker.blame(Failure::from(fault).about(&input.name));
         match verified {
             0 => fault.advise("nothing of it verifies"),
-            _ => fault.advise(format_args!("salvaged {verified} of {end} bytes or more")),
+            _ => fault.advise(format_args!("salvaged {verified} of {end} bytes{more}")),
         }
     });
     let failure = match failure {

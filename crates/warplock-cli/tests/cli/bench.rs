@@ -24,6 +24,16 @@ fn generate(folder: &Folder) {
 }
 
 #[test]
+fn every_reader_of_json_keeps_a_drawn_seed() {
+    let folder = Folder::new();
+    for _ in 0..8 {
+        let made = folder.run(["gen", "-n", "1", "--force", "--json", "data"]);
+        let made: Value = serde_json::from_slice(made.code(0).stdout()).unwrap();
+        assert!(made["seed"].as_u64().unwrap() < 1 << 53, "{made}");
+    }
+}
+
+#[test]
 fn entries_are_measured_and_reported_in_every_form() {
     let folder = Folder::new();
     generate(&folder);

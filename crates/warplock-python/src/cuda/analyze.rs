@@ -9,9 +9,9 @@ use warplock_analyze::gpu::Gpu;
 use warplock_analyze::{Error, Options};
 
 use super::device::{device, stream};
-use super::fork::OfThisProcess;
 use crate::analyze::{Result, Shape, compared, reported, shape_of};
 use crate::errors;
+use crate::fork::OfThisProcess;
 
 /// The kernels, by their GPU.
 static LOADED: Mutex<Vec<(u32, OfThisProcess<Arc<Gpu>>)>> = Mutex::new(Vec::new());

@@ -7,8 +7,8 @@ use pyo3::prelude::*;
 use warplock::Error;
 use warplock::cuda::{Device, Stream, devices};
 
-use super::fork::OfThisProcess;
 use crate::errors;
+use crate::fork::OfThisProcess;
 
 /// By their number. They stay open until the process ends.
 static OPEN: Mutex<Vec<Option<OfThisProcess<Device>>>> = Mutex::new(Vec::new());

@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use warplock::cuda::Device;
 
 use super::device::device;
-use super::fork::OfThisProcess;
+use crate::fork::OfThisProcess;
 
 /// Those that no call uses, by the number of their GPU.
 pub(crate) struct Idle<T: Send>(Mutex<Vec<(u32, OfThisProcess<T>)>>);

@@ -6,10 +6,10 @@ use warplock::{AlgorithmInfo, BatchProblem, Direction, Error, Spans};
 
 use super::batch::{At, Batch, Parts, region};
 use super::device::{device, stream};
-use super::fork::OfThisProcess;
 use super::nonces::NonceCounter;
 use crate::batch::KeySet;
 use crate::errors;
+use crate::fork::OfThisProcess;
 
 /// A key made ready on one GPU, with a counter of nonces.
 #[pyclass(frozen, module = "warplock._native")]

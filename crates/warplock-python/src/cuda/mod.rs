@@ -4,7 +4,6 @@ mod analyze;
 mod batch;
 mod device;
 mod dlpack;
-mod fork;
 mod idle;
 mod key;
 mod nonces;

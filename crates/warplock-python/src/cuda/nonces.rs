@@ -5,9 +5,9 @@ use pyo3::types::PyBytes;
 use warplock::Algorithm;
 
 use super::device;
-use super::fork::OfThisProcess;
 use crate::buffer::Input;
 use crate::errors;
+use crate::fork::OfThisProcess;
 
 /// A counter of nonces in GPU memory, which every launch that seals advances.
 #[pyclass(frozen, module = "warplock._native")]

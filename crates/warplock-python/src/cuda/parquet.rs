@@ -9,10 +9,10 @@ use warplock::cuda::DeviceBuffer;
 use warplock_parquet::gpu::GpuDecryption;
 use warplock_parquet::{Error, Options};
 
-use super::fork::OfThisProcess;
 use super::idle::Idle;
 use crate::buffer::Input;
 use crate::engine::{Engine, chosen};
+use crate::fork::OfThisProcess;
 use crate::parquet::{given_keys, raised};
 
 /// A file in GPU memory.

@@ -7,9 +7,9 @@ use warplock::cuda::{Device, Plan};
 
 use super::batch::{Batch, Parts};
 use super::device::{device, stream};
-use super::fork::OfThisProcess;
 use crate::batch::KeySet;
 use crate::errors;
+use crate::fork::OfThisProcess;
 
 /// A batch in GPU memory, prepared once.
 #[pyclass(frozen, module = "warplock._native")]

@@ -1,4 +1,5 @@
-//! Values that a forked child must not touch: CUDA does not work there.
+//! Values that a forked child must not touch: CUDA does not work there, and a file that is written
+//! must not go on in two processes.
 
 use std::mem::ManuallyDrop;
 use std::sync::Once;
@@ -19,14 +20,28 @@ fn forks() -> u32 {
     FORKS.load(Ordering::Relaxed)
 }
 
-/// A CUDA value. In a forked child it returns an error instead, and is not dropped.
-pub(super) struct OfThisProcess<T: Send> {
+/// A value of the process that made it. In a forked child it returns an error instead, and is not
+/// dropped.
+pub(crate) struct OfThisProcess<T: Send> {
     value: ManuallyDrop<T>,
     forks: u32,
+    refused: fn(Python<'_>) -> PyErr,
 }
 
 impl<T: Send> OfThisProcess<T> {
-    pub(super) fn new(value: T) -> Self {
+    /// A CUDA value.
+    pub(crate) fn new(value: T) -> Self {
+        OfThisProcess::or(value, |py| {
+            errors::backend(
+                py,
+                "this process was forked after CUDA had started, so it cannot use the GPU: start \
+                 processes with multiprocessing's \"spawn\" or \"forkserver\"",
+            )
+        })
+    }
+
+    /// A value that a forked child gets `refused` for.
+    pub(crate) fn or(value: T, refused: fn(Python<'_>) -> PyErr) -> Self {
         static AT_FORK: Once = Once::new();
         AT_FORK.call_once(|| {
             // SAFETY: the handler only adds to an atomic, which is allowed after a fork.
@@ -35,15 +50,16 @@ impl<T: Send> OfThisProcess<T> {
         OfThisProcess {
             value: ManuallyDrop::new(value),
             forks: forks(),
+            refused,
         }
     }
 
-    pub(super) fn get(&self, py: Python<'_>) -> PyResult<&T> {
+    pub(crate) fn get(&self, py: Python<'_>) -> PyResult<&T> {
         self.check(py)?;
         Ok(&self.value)
     }
 
-    pub(super) fn get_mut(&mut self, py: Python<'_>) -> PyResult<&mut T> {
+    pub(crate) fn get_mut(&mut self, py: Python<'_>) -> PyResult<&mut T> {
         self.check(py)?;
         Ok(&mut self.value)
     }
@@ -51,11 +67,7 @@ impl<T: Send> OfThisProcess<T> {
     fn check(&self, py: Python<'_>) -> PyResult<()> {
         match self.forks == forks() {
             true => Ok(()),
-            false => Err(errors::backend(
-                py,
-                "this process was forked after CUDA had started, so it cannot use the GPU: start \
-                 processes with multiprocessing's \"spawn\" or \"forkserver\"",
-            )),
+            false => Err((self.refused)(py)),
         }
     }
 }
@@ -67,7 +79,7 @@ impl<T: Send> Drop for OfThisProcess<T> {
         }
         // SAFETY: it is taken once, here.
         let value = unsafe { ManuallyDrop::take(&mut self.value) };
-        // Dropping waits for the GPU, whose work may wait for functions of Python. While the
+        // Dropping may wait for the GPU, whose work may wait for functions of Python. While the
         // interpreter ends, there is nothing to attach to.
         let mut value = Some(value);
         let _ = Python::try_attach(|py| {
