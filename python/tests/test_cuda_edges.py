@@ -250,8 +250,9 @@ def test_counters_are_not_copied():
 def test_no_place_that_is_given_is_passed_over(lib):
     key = Key.generate("aes-256-gcm")
     rows = lib.put(np.zeros((4, 8), "u1"))
-    for options in ({}, {"out": rows}):
-        with pytest.raises(BatchError, match="out_offsets|leave out|cannot be written"):
+    # JAX's arrays are never written.
+    for options in ({},) if isinstance(lib, Jax) else ({}, {"out": rows}):
+        with pytest.raises(BatchError, match="out_offsets|leave out"):
             key.seal(rows, out_offsets=[24, 16, 8, 0], **options)
     with pytest.raises(BatchError, match="aad_offsets need aad"):
         key.seal(rows, aad_offsets=[0, 1, 2, 3, 4])
