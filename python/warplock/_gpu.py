@@ -114,11 +114,8 @@ def prepare(key: Key, on: OnDevice, lib: Any, given: Arguments, view: Any, strea
     rows = shape[0] if len(shape) > 1 else None
     out_shape: tuple[int, ...]
     if offsets is given.sizes is given.out_offsets is out_at is None and not appended:
-        count = 1 if rows is None else rows
-        width = nbytes // count if count else 0
-        source = target = (count, width, width)
-        made_offsets = None
-        out_shape = (nbytes,) if rows is None else (count, width)
+        source, out_shape = _even(shape, nbytes)
+        target, made_offsets, count = source, None, source[0]
     else:
         each = None if rows is None else (rows, nbytes // rows if rows else 0)
         layout = Layout(nbytes, each, on_host(offsets), on_host(given.sizes))
@@ -363,24 +360,27 @@ def anew(key: Key, encrypts: bool, src: Any, tags: Any, nonces: Any) -> tuple[An
     return out, tags, nonces, words, lib, device, stream, count
 
 
+def _even(shape: Any, nbytes: int) -> tuple[tuple[int, int, int], tuple[int, ...]]:
+    """Number, bytes and distance of texts in an array of their own, and the shape of their results."""
+    if len(shape) < 2:
+        return (1, nbytes, nbytes), (nbytes,)
+    count = shape[0]
+    width = nbytes // count if count else 0
+    return (count, width, width), (count, width)
+
+
 def _results(
     lib: Any, shape: Any, nbytes: int, iv_len: int, device: int, stream: int
 ) -> tuple[Any, ...]:
     """Of texts of a shape: their number and layout, the shapes of nonces and tags, and what makes
     results, nonces, tags and verdicts."""
-    out: tuple[int, ...]
+    layout, out = _even(shape, nbytes)
+    count = layout[0]
     # Nonces and tags have a row for each message, if there can be several.
-    rows: tuple[int, ...]
-    if len(shape) > 1:
-        count = shape[0]
-        width = nbytes // count if count else 0
-        out, rows = (count, width), (count,)
-    else:
-        count, width = 1, nbytes
-        out, rows = (nbytes,), ()
+    rows = (count,) if len(shape) > 1 else ()
     nonces, tags = (*rows, iv_len), (*rows, 16)
     return (
-        count, (count, width, width), nonces, tags, lib.maker(out, device, stream),
+        count, layout, nonces, tags, lib.maker(out, device, stream),
         lib.maker(nonces, device, stream), lib.maker(tags, device, stream),
         lib.maker((count,), device, stream, words=True),
     )  # fmt: skip
