@@ -23,7 +23,6 @@ from warplock._batch import Key as _HostKey
 from warplock._errors import BatchError, CaptureError, InvalidTag
 from warplock._gpu import (
     Arguments,
-    Call,
     OnDevice,
     anew,
     check_words,
@@ -38,7 +37,8 @@ from warplock._layout import Layout, check_tag_len, empty, flat
 from warplock._native import CountedNonces
 from warplock._nonces import Counter, add32_nonces, xor_nonces
 from warplock._overlaps import refuse_overlaps
-from warplock._status import HostStatus, Interface, PlanStatus, Status
+from warplock._plan import Plan
+from warplock._status import HostStatus, Status
 
 if TYPE_CHECKING:
     from collections.abc import Buffer
@@ -59,7 +59,7 @@ __all__ = [
 
 _TAG_LEN = 16
 
-for _class in (CaptureError, Counter, Status):
+for _class in (CaptureError, Counter, Plan, Status):
     _class.__module__ = "warplock.cuda"
 del _class
 
@@ -463,50 +463,3 @@ def _unpack(src: Any, tags: Any, nonces: Any, offsets: Any) -> tuple[Any, Any, A
         src.nonces if nonces is None else nonces,
         src.offsets if offsets is None else offsets,
     )
-
-
-class Plan:
-    """A batch in GPU memory that is prepared, for many launches and for graphs.
-
-    Its arrays are read and written again at each launch; a plan that seals takes new nonces and
-    writes them to `nonces`. Launches go to one stream, or wait for each other. It must live until
-    its last launch is done, that of a graph too; freeing it waits for the GPU, which must not
-    happen while a stream captures.
-    """
-
-    def __init__(self, native: Any, lib: Any, device: int, call: Call, key: Key) -> None:
-        self._native = native
-        self._lib = lib
-        self._device = device
-        self._call = call
-        self._key = key
-        self._last = 0
-        self.data = call.out
-        """Where the results are."""
-        self.tags = call.tags
-        """The tags, or "appended"."""
-        self.nonces = call.ivs
-        """The nonces or IVs."""
-        self.offsets = call.offsets
-        """Where results lie, if they are ragged and `data` was made here."""
-        self.status: Status | None = None
-        """Which messages the last launch refused, for plans that open."""
-        found = native.statuses
-        if found is not None:
-            address, stride, count = found
-            words = lib.strided(Interface(native, address, stride, count), device)
-            self.status = PlanStatus(lib, self, words, device, count)
-
-    def launch(self, stream: Any = None) -> None:
-        """Queues the batch on a stream, and nothing else; it may be capturing a graph."""
-        at = self._lib.stream(self._device) if stream is None else handle(stream)
-        self._last = at
-        self._native.launch(at)
-
-    def close(self) -> None:
-        """Waits for the GPU and frees the plan's memory there."""
-        self.status = None
-        self._native = None
-
-    def __repr__(self) -> str:
-        return f"<warplock.cuda.Plan of {self._call.messages} messages>"
