@@ -40,7 +40,7 @@ pub(crate) enum Shape {
     SplitPlain,
     /// The same with plain messages of one unit each.
     SplitUnits,
-    /// ACORN of texts at any byte; in GPU memory alone.
+    /// ACORN of texts, and CTR of one that is very long, at any byte; in GPU memory alone.
     AnyByte,
 }
 
@@ -124,7 +124,9 @@ impl Case {
             Mode::Cbc if encrypts && many => vec![format!("cbc_encrypt_{end}")],
             Mode::Cbc if encrypts => vec![format!("cbc_encrypt_few_{end}")],
             Mode::Cbc => vec!["cbc_save".to_owned(), format!("cbc_decrypt_{end}")],
-            Mode::Ctr if self.shape == Shape::Long => vec![format!("ctr_long_{bits}")],
+            Mode::Ctr if matches!(self.shape, Shape::Long | Shape::AnyByte) => {
+                vec![format!("ctr_long_{bits}")]
+            }
             Mode::Ctr => vec![format!("ctr_{end}")],
             Mode::Xts => vec![
                 "xts_tweaks".to_owned(),
@@ -170,7 +172,7 @@ impl Case {
             (Mode::Ecb | Mode::Cbc, _) => &[16, 48, 496, 512, 528, 4128],
             (Mode::Xts, _) => &[16, 33, 500, 512, 513, 4127],
             // Some rows for each warp.
-            (Mode::Ctr, Shape::Long) => &[(4 << 20) + 77],
+            (Mode::Ctr, Shape::Long | Shape::AnyByte) => &[(4 << 20) + 77],
             (Mode::Ctr, _) => &[1, 16, 33, 500, 512, 513, 4127],
             // As below, but for a second warp with other places of the results.
             (Mode::Acorn, Shape::AnyByte) => {

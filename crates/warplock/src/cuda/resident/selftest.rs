@@ -44,7 +44,7 @@ pub(super) fn ensure_key_tested(
 pub(super) fn key_cases(algorithm: Algorithm, hashers: bool) -> Vec<Case> {
     let shapes: &[Shape] = match algorithm.info().mode {
         Mode::Gcm => &[Shape::One, Shape::Small, Shape::Long, Shape::Plain],
-        Mode::Ctr => &[Shape::One, Shape::Long],
+        Mode::Ctr => &[Shape::One, Shape::Long, Shape::AnyByte],
         Mode::Cbc => &[Shape::One, Shape::Many],
         Mode::Acorn => &[Shape::One, Shape::AnyByte],
         Mode::Ecb | Mode::Xts => &[Shape::One],
@@ -101,12 +101,15 @@ fn shapes(batch: &Checked<'_>, located: &Located) -> Vec<Shape> {
         shapes.extend((!finishes(located)).then_some(Shape::Plain));
         return shapes;
     }
-    vec![match one_key(batch) {
+    let one = one_key(batch);
+    if located.long && one.is_some() {
+        return vec![Shape::Long, Shape::AnyByte];
+    }
+    vec![match one {
         None if many => Shape::ManyTable,
         None => Shape::Table,
         Some(_) if many => Shape::Many,
         Some(_) if located.small => Shape::Small,
-        Some(_) if located.long => Shape::Long,
         Some(_) if gcm && is_long(&located.work) && located.plain => Shape::Plain,
         Some(_) if gcm && is_long(&located.work) => Shape::Long,
         Some(_) => Shape::One,
@@ -121,7 +124,11 @@ pub(super) fn run(device: &Device, case: Case, job: &Job<'_>) -> Result<Vec<usiz
     // Elsewhere at odd places, too.
     let aligned = split || acorn && case.shape != Shape::AnyByte;
     let lens = messages.iter().map(|message| message.len);
-    let (spans, size) = side_by_side(lens, if aligned { 16 } else { 1 });
+    let (mut spans, size) = side_by_side(lens, if aligned { 16 } else { 1 });
+    // A text alone would be aligned.
+    let skip = 3 * usize::from(case.shape == Shape::AnyByte && !acorn);
+    spans.iter_mut().for_each(|span| span.offset += skip);
+    let size = skip + size;
     // ACORN's warps whose results are as far into their lines as their texts take a way of their own.
     let ahead = |number: usize| 5 * usize::from(acorn && !aligned && number >= 32);
     let out_spans: Vec<Span> = (spans.iter().enumerate())
@@ -184,10 +191,9 @@ pub(super) fn run(device: &Device, case: Case, job: &Job<'_>) -> Result<Vec<usiz
         batch = batch.aad(aad.unwrap_or(DeviceAad::None));
     }
     let policy = Policy {
-        ctr_long: if case.shape == Shape::Long {
-            0
-        } else {
-            u64::MAX
+        ctr_long: match case.shape {
+            Shape::Long | Shape::AnyByte => 0,
+            _ => u64::MAX,
         },
         ..Policy::DEFAULT
     };

@@ -129,8 +129,7 @@ impl PlanSheet {
             mode,
             blocks,
             small,
-            // That kernel is fast for whole lines only.
-            long: pieces.are_long(policy) && is_aligned(batch),
+            long: pieces.are_long(policy),
             len,
             device_len: places.0,
             pieces,
@@ -319,16 +318,6 @@ impl PlanSheet {
 pub(super) fn cut(batch: &Checked<'_>, policy: &Policy) -> Cut {
     let lens = (0..batch.count()).map(|index| batch.input_spans.get(index).len);
     Cut::of(batch.info.mode, batch.text_bytes, lens, policy)
-}
-
-/// Whether the first text and its result begin at multiples of 16.
-pub(super) fn is_aligned(batch: &Checked<'_>) -> bool {
-    let at = |region: Region, spans: &Spans<'_>| region.address() + spans.get(0).offset as u64;
-    let places = [
-        at(batch.input, &batch.input_spans),
-        at(batch.output, &batch.output_spans),
-    ];
-    places.iter().all(|place| place.is_multiple_of(16))
 }
 
 /// Whether a text or its result begins elsewhere than at a multiple of 16. The kernel for such texts

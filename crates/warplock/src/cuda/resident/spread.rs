@@ -5,7 +5,7 @@ use super::batch::{DeviceAad, DeviceBatch, DeviceIvs, DeviceKeys, DeviceTags, De
 use super::check::Checked;
 use super::device::Device;
 use super::indirect::DevicePlaces;
-use super::sheet::{PlanSheet, aad, are_blocks, cut, is_aligned, is_at_any_byte};
+use super::sheet::{PlanSheet, aad, are_blocks, cut, is_at_any_byte};
 use super::split::HashersAt;
 use crate::cuda::driver::memory::DeviceBytes;
 use crate::cuda::launch::abi::{Address, Piece, Verdict, split_bytes};
@@ -137,8 +137,7 @@ impl PlanSheet {
             sums: 0,
         };
         let mut sheet = PlanSheet::assemble(&shape, places, given, multiprocessors, hashers);
-        // That kernel is fast for whole lines only.
-        sheet.long = sheet.pieces.are_long(policy) && is_aligned(batch);
+        sheet.long = sheet.pieces.are_long(policy);
         sheet.any_byte = batch.info.mode == Mode::Acorn && is_at_any_byte(batch);
         sheet
     }
