@@ -40,11 +40,12 @@ const fn shape(name: &'static str, count: usize, least: usize, most: usize) -> S
     }
 }
 
-const SHAPES: [Shape; 11] = [
+const SHAPES: [Shape; 12] = [
     shape("16,000 x 9..115 KB", 16_000, 9_000, 115_000),
     shape("1,000 x 1 MiB", 1_000, 1 << 20, 1 << 20),
     shape("1 x 100 MB", 1, 100_000_000, 100_000_000),
     shape("100,000 x 8 KB", 100_000, 8_000, 8_000),
+    shape("65,536 x 1..2 KB", 65_536, 1_000, 2_000),
     shape("200 x 9..115 KB", 200, 9_000, 115_000),
     shape("32 x 1 MiB", 32, 1 << 20, 1 << 20),
     shape("256 x 32 KiB", 256, 32 << 10, 32 << 10),
