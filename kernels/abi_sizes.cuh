@@ -12,8 +12,8 @@ static_assert(sizeof(GcmMessage) == 112 && alignof(GcmMessage) == 16, "GcmMessag
 static_assert(offsetof(GcmMessage, failed) == 52 && offsetof(GcmMessage, counter) == 64, "GcmMessage");
 static_assert(sizeof(AcornMessage) == 64 && offsetof(AcornMessage, number) == 60, "AcornMessage");
 static_assert(sizeof(Work) == 40, "Work");
-static_assert(sizeof(Column) == 48 && sizeof(Spread) == 368, "Spread");
-static_assert(offsetof(Spread, base) == 328, "Spread");
+static_assert(sizeof(Column) == 48 && sizeof(Spread) == 376, "Spread");
+static_assert(offsetof(Spread, base) == 336, "Spread");
 static_assert(FEW_BYTES == 3840, "FewBytes");
 static_assert(sizeof(GcmPowers) == 25600, "GcmPowers");
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)

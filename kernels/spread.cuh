@@ -24,13 +24,23 @@ struct Column {
 enum TagPlace : uint32_t { TAG_IN_COLUMN, TAG_AFTER_INPUT, TAG_AFTER_OUTPUT };
 enum OwnIv : uint32_t { OWN_NONE, OWN_SECTOR, OWN_XOR, OWN_ADD32 };
 
+// ACORN's messages are sorted by length: those that share a warp wait for its longest, and a long one
+// should not start last. Lengths within a 128th share a class; longer ones come first.
+constexpr uint32_t CLASSES = 4096;
+struct Classes {
+    uint32_t next[CLASSES]; // messages of each class, then the place of the next one
+    uint32_t counted;       // blocks that have counted theirs
+    uint32_t padding[3];
+};
+
 struct Spread {
     Column input, output, iv, aad, tag;
     uint64_t count;
     Piece* pieces;        // null: none
     GcmMessage* messages; // null: no GCM
     AcornMessage* acorn;  // null: no ACORN
-    const uint32_t* order; // the number of the message at each place of `acorn`; null: in order
+    uint32_t* order;      // the number of the message at each place of `acorn`; null: in order
+    Classes* classes;     // zeros; where `order` is made, if it is
     uint64_t* starts;     // null: all pieces have equally many units
     uint64_t* sums;       // units of each block of this launch, if there are starts
     uint8_t* own_ivs;     // where counted IVs are written, `own_len` bytes each
@@ -50,6 +60,13 @@ struct Spread {
         const uint64_t len = input.len_of(number);
         if (steals) return len % 16 ? len / 16 - 1 : len / 16;
         return (len + unit - 1) / unit;
+    }
+    // By text, or, if all have as much of it, by associated data.
+    __device__ __forceinline__ uint32_t class_of(uint64_t number) const {
+        const uint64_t len = input.lens ? input.len_of(number) : aad.len_of(number);
+        const uint32_t bits = 64 - __clzll(len), shift = bits > 8 ? bits - 8 : 0;
+        const uint32_t rank = 128 * shift + uint32_t(len >> shift);
+        return CLASSES - 1 - (rank < CLASSES ? rank : CLASSES - 1);
     }
     __device__ __forceinline__ void write_own_iv(uint64_t number, uint64_t start) const {
         uint8_t* to = own_ivs + number * own_len;
@@ -100,6 +117,62 @@ extern "C" __global__ void __launch_bounds__(SPREAD_THREADS)
     const uint64_t number = uint64_t(blockIdx.x) * SPREAD_THREADS + threadIdx.x;
     const uint64_t sum = sum_block(number < spread.count ? spread.units(number) : 0);
     if (threadIdx.x == 0) spread.sums[blockIdx.x] = sum;
+}
+
+constexpr uint32_t COUNTED = 16; // messages a thread
+
+__device__ __forceinline__ void clear(uint32_t (&counts)[CLASSES]) {
+    for (uint32_t i = threadIdx.x; i < CLASSES; i += SPREAD_THREADS) counts[i] = 0;
+    __syncthreads();
+}
+
+// The first place of each class.
+extern "C" __global__ void __launch_bounds__(SPREAD_THREADS)
+    count_classes(const __grid_constant__ Spread spread) {
+    __shared__ uint32_t counts[CLASSES];
+    clear(counts);
+    const uint64_t from = uint64_t(blockIdx.x) * SPREAD_THREADS * COUNTED + threadIdx.x;
+    for (uint32_t i = 0; i < COUNTED; i++) {
+        const uint64_t number = from + SPREAD_THREADS * i;
+        if (number < spread.count) atomicAdd(&counts[spread.class_of(number)], 1);
+    }
+    __syncthreads();
+    Classes& classes = *spread.classes;
+    for (uint32_t i = threadIdx.x; i < CLASSES; i += SPREAD_THREADS)
+        if (counts[i] > 0) atomicAdd(&classes.next[i], counts[i]);
+    __threadfence();
+    __syncthreads();
+    // The last block adds up.
+    const bool last = threadIdx.x == 0 && atomicAdd(&classes.counted, 1) == gridDim.x - 1;
+    if (!__syncthreads_or(last)) return;
+    constexpr uint32_t EACH = CLASSES / SPREAD_THREADS;
+    uint32_t* mine = classes.next + EACH * threadIdx.x;
+    uint32_t sum = 0;
+    for (uint32_t i = 0; i < EACH; i++) sum += __ldcg(mine + i);
+    uint64_t before;
+    sum_block(sum, &before);
+    for (uint32_t i = 0; i < EACH; i++) {
+        const uint32_t count = __ldcg(mine + i);
+        mine[i] = uint32_t(before);
+        before += count;
+    }
+}
+
+// The order of the messages, a thread each. Those of a class may have any, which changes no result.
+extern "C" __global__ void __launch_bounds__(SPREAD_THREADS)
+    sort_messages(const __grid_constant__ Spread spread) {
+    __shared__ uint32_t counts[CLASSES]; // messages of this block, then where they begin
+    clear(counts);
+    const uint64_t number = uint64_t(blockIdx.x) * SPREAD_THREADS + threadIdx.x;
+    const bool active = number < spread.count;
+    const uint32_t which = active ? spread.class_of(number) : 0;
+    const uint32_t place = active ? atomicAdd(&counts[which], 1) : 0;
+    __syncthreads();
+    // One for all: atomic operations on one address follow each other.
+    if (active && place == 0)
+        counts[which] = atomicAdd(&spread.classes->next[which], counts[which]);
+    __syncthreads();
+    if (active) spread.order[counts[which] + place] = uint32_t(number);
 }
 
 // A thread a message, or a place of ACORN's. With a counter, there is only one block.

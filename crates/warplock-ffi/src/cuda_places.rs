@@ -68,7 +68,7 @@ pub unsafe extern "C" fn wl_cuda_workspace_size_indirect(
 }
 
 /// Queues a batch whose addresses and lengths only the GPU knows when the stream gets there. For
-/// GCM and CTR. DANGER: nothing can be checked: all that the arrays name must be memory of the GPU,
+/// GCM, CTR and ACORN-128. DANGER: nothing can be checked: all that the arrays name must be memory of the GPU,
 /// no result may overlap another or anything that is read (except its own text), and the texts must
 /// not have more bytes than `total_len`. Otherwise as wl_cuda_enqueue.
 #[unsafe(no_mangle)]

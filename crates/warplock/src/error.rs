@@ -381,7 +381,8 @@ impl fmt::Display for Lack {
                  its own"
             }
             Lack::IndirectPlaces => {
-                "takes no places that only the GPU knows: GCM and CTR do"
+                "takes no places that only the GPU knows, as its texts cannot have every length: GCM, CTR \
+                 and ACORN-128 do"
             }
             Lack::KeyHalves => "has keys without halves: make them with Key::new",
         })

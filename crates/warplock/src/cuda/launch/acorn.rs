@@ -5,7 +5,7 @@ pub(crate) use super::abi::AcornMessage as Message;
 /// The messages' numbers in the order of the kernel's array, by the lengths of text and associated
 /// data. Messages that share a warp wait for its longest, so they should have about the same length;
 /// the longest come first, so that none starts last.
-pub(crate) fn order(lens: impl Iterator<Item = (u64, u64)> + Clone) -> Vec<u32> {
+fn order(lens: impl Iterator<Item = (u64, u64)> + Clone) -> Vec<u32> {
     let texts: Vec<u16> = lens.clone().map(|(text, _)| class(text)).collect();
     let aads: Vec<u16> = lens.map(|(_, aad)| class(aad)).collect();
     let all = 0..texts.len() as u32;

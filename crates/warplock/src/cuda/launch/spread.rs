@@ -69,8 +69,11 @@ pub(crate) struct Spread {
     pub(crate) messages: Address,
     /// ACORN's messages; 0: none.
     pub(crate) acorn: Address,
-    /// The number of the message at each place of that array, 32 bits each; 0: in order.
+    /// The number of the message at each place of that array, 32 bits each, which the device makes;
+    /// 0: in order.
     pub(crate) order: Address,
+    /// [`CLASSES`] bytes of zeros, with which it does.
+    pub(crate) classes: Address,
     /// 0: none.
     pub(crate) starts: Address,
     pub(crate) sums: Address,
@@ -92,6 +95,12 @@ pub(crate) struct Spread {
 /// Threads of a block, and so messages.
 pub(crate) const THREADS: usize = 256;
 
+/// Messages of a block that counts lengths.
+const COUNTED: usize = 16 * THREADS;
+
+/// Bytes in which the lengths of ACORN's messages are counted.
+pub(crate) const CLASSES: usize = 4 * 4096 + 16;
+
 /// Bytes of [`Spread::sums`].
 pub(crate) fn sums(count: usize) -> usize {
     8 * count.div_ceil(THREADS)
@@ -108,19 +117,27 @@ impl Spread {
     }
 
     pub(crate) fn steps(&self) -> Vec<Step<'_>> {
-        let step = |name: &str| Step {
+        let step = |name: &str, grid| Step {
             name: name.to_owned(),
             family: Family::PLAIN,
-            grid: Grid::Threads(self.count.max(1)),
+            grid,
             parameters: vec![Parameter::Spread(self)],
         };
-        let sums = (self.starts != 0).then(|| step("sum_units"));
-        sums.into_iter().chain([step("spread_messages")]).collect()
+        let all = || Grid::Threads(self.count.max(1));
+        let mut steps = Vec::with_capacity(3);
+        if self.order != 0 {
+            let blocks = self.count.div_ceil(COUNTED as u64) as u32;
+            steps.push(step("count_classes", Grid::Blocks(blocks)));
+            steps.push(step("sort_messages", all()));
+        }
+        steps.extend((self.starts != 0).then(|| step("sum_units", all())));
+        steps.push(step("spread_messages", all()));
+        steps
     }
 }
 
 // The kernels check the same numbers.
 const _: () = {
-    assert!(size_of::<Column>() == 48 && size_of::<Spread>() == 368);
-    assert!(std::mem::offset_of!(Spread, base) == 328);
+    assert!(size_of::<Column>() == 48 && size_of::<Spread>() == 376);
+    assert!(std::mem::offset_of!(Spread, base) == 336);
 };

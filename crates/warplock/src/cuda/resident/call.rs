@@ -24,7 +24,7 @@ use crate::cuda::launch::link::Link;
 use crate::cuda::launch::parts::verdict;
 use crate::cuda::launch::policy::Policy;
 use crate::cuda::launch::sheet::Located;
-use crate::cuda::launch::spread::Spread;
+use crate::cuda::launch::spread::{CLASSES, Spread};
 use crate::cuda::launch::steps::{Grid, Launcher, Parameter, Step, finishes};
 use crate::{AlgorithmInfo, BatchProblem, Direction, Error, Key, Keys, Mode};
 
@@ -284,6 +284,10 @@ impl DeviceKey {
         if let Some(split) = &located.split {
             // SAFETY: by this function's contract.
             unsafe { memory::fill(stream, split.at, 0, split_bytes(&split.work))? };
+        }
+        if let Some(classes) = work.layout.classes(workspace.address()) {
+            // SAFETY: as above.
+            unsafe { memory::fill(stream, classes, 0, CLASSES)? };
         }
         let steps = work.steps(info, &mut located, self.one.as_ref(), verdicts);
         for step in work.first.iter().chain(&steps) {

@@ -20,7 +20,8 @@ pub struct DevicePlaces {
     pub lens: Region,
     /// Addresses of the results; none to work in place.
     pub outputs: Option<Region>,
-    /// Addresses of the nonces, or start counters: 12 bytes each for GCM, 16 for CTR.
+    /// Addresses of the nonces, or start counters: 12 bytes each for GCM, 16 for CTR and
+    /// ACORN-128.
     pub nonces: Region,
     /// Addresses and lengths of the associated data.
     pub aad: Option<(Region, Region)>,
@@ -74,7 +75,8 @@ impl DeviceKey {
     }
 
     /// Queues a batch whose places and lengths only the GPU knows when the stream gets there: written
-    /// by an earlier kernel, say. For GCM and CTR. Otherwise as [`DeviceKey::enqueue`].
+    /// by an earlier kernel, say. For GCM, CTR and ACORN-128, whose
+    /// texts may have any length. Otherwise as [`DeviceKey::enqueue`].
     ///
     /// # Safety
     /// As [`DeviceKey::enqueue`]; the arrays are read in stream order. All that they name is memory
@@ -102,7 +104,7 @@ impl DeviceKey {
 
     fn check_indirect(&self, places: &DevicePlaces) -> Result<(), Error> {
         match self.info().mode {
-            Mode::Gcm | Mode::Ctr => places.check(),
+            Mode::Gcm | Mode::Ctr | Mode::Acorn => places.check(),
             _ => Err(Lack::IndirectPlaces.of(self.info().algorithm)),
         }
     }

@@ -1,20 +1,21 @@
 //! Sheets whose tables the device makes: of calls with even batches, with many messages, and with
 //! places that only the device knows.
 
+use std::mem::offset_of;
+
 use super::batch::{DeviceAad, DeviceBatch, DeviceIvs, DeviceKeys, DeviceTags, DeviceText, Region};
 use super::check::Checked;
 use super::device::Device;
 use super::indirect::DevicePlaces;
-use super::sheet::{PlanSheet, aad, are_blocks, cut, is_at_any_byte};
+use super::sheet::{PlanSheet, TOO_LONG_FOR_ANY_BYTE, are_blocks, cut, is_at_any_byte};
 use super::split::HashersAt;
 use crate::cuda::driver::memory::DeviceBytes;
-use crate::cuda::launch::abi::{Address, Piece, Verdict, split_bytes};
-use crate::cuda::launch::acorn;
+use crate::cuda::launch::abi::{AcornMessage, Address, Piece, Verdict, split_bytes};
 use crate::cuda::launch::link::Link;
 use crate::cuda::launch::parts::message_size;
 use crate::cuda::launch::pieces::{Cut, Lens, Messages, Pieces, Places, Unit};
 use crate::cuda::launch::policy::Policy;
-use crate::cuda::launch::spread::{Column, OwnIv, Spread, THREADS, TagPlace, sums};
+use crate::cuda::launch::spread::{CLASSES, Column, OwnIv, Spread, THREADS, TagPlace, sums};
 use crate::{Algorithm, AlgorithmInfo, Direction, Error, Key, Keys, Mode, Span, Spans};
 
 /// What [`PlanSheet`] has in addition: offsets in the sheet.
@@ -26,8 +27,8 @@ pub(super) struct SpreadPlaces {
     output: usize,
     iv: usize,
     aad: usize,
-    /// The order of ACORN's messages, which the host writes, if they are sorted by length.
-    order: Option<usize>,
+    /// The order of ACORN's messages and what it is made with, if they are sorted by length.
+    order: Option<(usize, usize)>,
     sums: usize,
 }
 
@@ -58,6 +59,8 @@ struct Shape {
     unit: Unit,
     lens: Lens,
     plain: bool,
+    /// Whether messages of ACORN may have different lengths.
+    sorted: bool,
     /// As [`Checked::own_ivs_len`] and [`Checked::counted_len`].
     own_ivs: usize,
     counted: usize,
@@ -81,6 +84,7 @@ impl Shape {
             unit,
             lens: lens(unit),
             plain: false,
+            sorted: info.mode == Mode::Acorn,
             own_ivs: 0,
             counted: 0,
         }
@@ -92,6 +96,7 @@ impl Shape {
         let shape = Shape::new(batch.info, batch.direction, mean, policy, lens);
         Shape {
             plain: is_plain(batch, &shape.lens),
+            sorted: is_sorted(batch),
             own_ivs: batch.own_ivs_len(),
             counted: batch.counted_len(),
             ..shape
@@ -133,7 +138,7 @@ impl PlanSheet {
             output,
             iv,
             aad,
-            order: is_sorted(batch).then(|| places.take(batch.count() * size_of::<u32>())),
+            order: None,
             sums: 0,
         };
         let mut sheet = PlanSheet::assemble(&shape, places, given, multiprocessors, hashers);
@@ -163,7 +168,10 @@ impl PlanSheet {
             order: None,
             sums: 0,
         };
-        PlanSheet::assemble(&shape, Places(0), none, multiprocessors, None)
+        let mut sheet = PlanSheet::assemble(&shape, Places(0), none, multiprocessors, None);
+        // Wherever the texts lie, as far as that kernel counts.
+        sheet.any_byte = info.mode == Mode::Acorn && batch.total_len < TOO_LONG_FOR_ANY_BYTE;
+        sheet
     }
 
     fn assemble(
@@ -178,6 +186,10 @@ impl PlanSheet {
         let len = places.0;
         let pieces = Pieces::whole(&mut places, (mode, shape.unit, shape.small), &shape.lens);
         given.sums = places.take(if pieces.has_starts() { sums(count) } else { 0 });
+        given.order = shape.sorted.then(|| {
+            let order = places.take(count * size_of::<u32>());
+            (order, places.take(CLASSES))
+        });
         let own_ivs = places.take(shape.own_ivs);
         let messages = if shape.info.algorithm.is_aead() {
             count
@@ -219,7 +231,7 @@ impl PlanSheet {
         }
     }
 
-    /// Writes the spans of a batch whose tables the device makes, and the order of ACORN's messages.
+    /// Writes the spans of a batch whose tables the device makes.
     pub(super) fn write_spans(places: &SpreadPlaces, batch: &Checked<'_>, host: &mut [u8]) {
         let mut write = |at: usize, spans: &Spans<'_>| {
             if let Spans::Ragged(spans) = spans {
@@ -240,16 +252,13 @@ impl PlanSheet {
         if let DeviceAad::Each { spans, .. } = &batch.aad {
             write(places.aad, spans);
         }
-        if let Some(at) = places.order {
-            let lens = (0..batch.count()).map(|number| {
-                let text = batch.input_spans.get(number).len as u64;
-                (text, aad(batch, number).1)
-            });
-            let room = host[at..].as_chunks_mut().0;
-            for (place, number) in room.iter_mut().zip(acorn::order(lens)) {
-                *place = number.to_ne_bytes();
-            }
-        }
+    }
+
+    /// Where the lengths of ACORN's messages are counted, if they are, for a copy at `sheet`: zero it
+    /// first.
+    pub(super) fn classes(&self, sheet: Address) -> Option<Address> {
+        let (_, classes) = self.spread.as_ref()?.order?;
+        Some(sheet + classes as Address)
     }
 
     /// What the device makes the tables from, if it does, for a copy at `sheet`.
@@ -367,7 +376,8 @@ impl PlanSheet {
             pieces: given(self.mode != Mode::Acorn, work.pieces),
             messages: given(self.mode == Mode::Gcm, messages),
             acorn: given(self.mode == Mode::Acorn, messages),
-            order: places.order.map_or(0, at),
+            order: places.order.map_or(0, |(order, _)| at(order)),
+            classes: places.order.map_or(0, |(_, classes)| at(classes)),
             starts: work.starts,
             sums: at(places.sums),
             own_ivs: at(self.own_ivs),
@@ -470,7 +480,7 @@ fn makes_tables(device: &Device, batch: DeviceBatch<'_>, next: Option<u64>) -> R
         let stream = device.own_stream();
         // SAFETY: the memory is this function's own, and lives until the copy has completed.
         unsafe {
-            device.write(at, &found[..sheet.len])?;
+            device.write(at, &found)?;
             if let Some(next) = next {
                 device.write(counter, &next.to_le_bytes())?;
                 (spread.next, spread.first) = (counter, [0; 2]);
@@ -500,6 +510,34 @@ fn makes_tables(device: &Device, batch: DeviceBatch<'_>, next: Option<u64>) -> R
             (sheet.own_ivs, batch.own_ivs_len()),
         ]
     };
+    if sheet
+        .spread
+        .as_ref()
+        .is_some_and(|places| places.order.is_some())
+    {
+        sort_messages(&mut wanted[host.messages.at..], batch.count());
+        if !sort_messages(&mut found[sheet.messages.at..], batch.count()) {
+            return Ok(false);
+        }
+    }
     let mut pairs = tables(&sheet).into_iter().zip(tables(&host));
     Ok(pairs.all(|((made, len), (right, _))| found[made..][..len] == wanted[right..][..len]))
+}
+
+/// Puts the first `count` messages of ACORN into the order of their numbers. Returns whether longer ones
+/// came first; lengths within a 128th count as the same.
+fn sort_messages(table: &mut [u8], count: usize) -> bool {
+    let (messages, _) = table.as_chunks_mut::<{ size_of::<AcornMessage>() }>();
+    let messages = &mut messages[..count];
+    let number = |message: &[u8], at: usize| {
+        let bytes = message[at..][..size_of::<u64>()].try_into();
+        u64::from_le_bytes(bytes.expect("eight bytes"))
+    };
+    let lens = messages
+        .iter()
+        .map(|message| number(message, offset_of!(AcornMessage, len)));
+    let fall = lens.is_sorted_by(|before, len| *len <= before + before / 128);
+    // The key's number, which is 0, then the message's.
+    messages.sort_unstable_by_key(|message| number(message, offset_of!(AcornMessage, key)));
+    fall
 }

@@ -63,6 +63,39 @@ fn a_call_takes_few_launches() {
     );
 }
 
+/// The host sends spans alone: sorting would take it longer than all else.
+#[test]
+fn the_device_sorts_messages_of_acorn_by_length() {
+    let key = Key::new(Algorithm::Acorn128, &[1; 16]).unwrap();
+    let count = 1000;
+    let names = |text, sent| {
+        let batch = DeviceBatch::encrypt(&key, text)
+            .ivs(DeviceIvs::Each(region(0x100_0000, 16 * count)))
+            .tags(DeviceTags::Apart(region(0x200_0000, 16 * count)));
+        let batch = Checked::new(batch).unwrap();
+        let layout = PlanSheet::spread(&batch, &Policy::DEFAULT, 132, None);
+        assert_eq!(layout.len, sent);
+        let spread = layout.spread_of(&batch, 0x1000).unwrap();
+        let steps = spread.steps();
+        steps.into_iter().map(|step| step.name).collect::<Vec<_>>()
+    };
+    let spans: Vec<Span> = (0..count)
+        .map(|number| Span {
+            offset: 100 * number,
+            len: number % 90,
+        })
+        .collect();
+    let ragged = DeviceText::InPlace {
+        buffer: region(0x10_0000, 100 * count),
+        spans: Spans::Ragged(&spans),
+    };
+    assert_eq!(
+        names(ragged, size_of_val(&*spans)),
+        ["count_classes", "sort_messages", "spread_messages"]
+    );
+    assert_eq!(names(apart(count, 90), 0), ["spread_messages"]);
+}
+
 /// Frames as Parquet and others have them: a length, the nonce, the text, the tag, at any byte.
 #[test]
 fn nonce_text_and_tag_may_lie_side_by_side() {
