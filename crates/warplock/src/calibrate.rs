@@ -396,18 +396,8 @@ fn together(
         ..Crew::of(cpu)
     };
     // SAFETY: the job's borrows outlive the call.
-    let shared = unsafe { crew.run(job, Helpers::Now(vec![Arc::clone(gpu)])) };
-    let broken = shared.parts.into_iter().find_map(|part| part.broken);
-    broken.map_or(Ok(()), |broken| {
-        if broken.hangs {
-            // Never dropped: that would wait for the GPU.
-            std::mem::forget(Arc::clone(gpu));
-        }
-        Err(Error::Backend {
-            backend: gpu.name(),
-            reason: broken.reason,
-        })
-    })
+    let ran = unsafe { crew.run(job, Helpers::Now(vec![Arc::clone(gpu)])) };
+    ran.unless_broken().map(drop)
 }
 
 #[cfg(test)]
