@@ -247,8 +247,7 @@ impl Engine {
     /// Whether a single message skips the planner and runs on the CPU.
     #[inline]
     fn is_for_cpu(&self, single: &Single<'_>) -> bool {
-        let decrypts = usize::from(single.direction == Direction::Decrypt);
-        let below = &self.alone[single.info.algorithm as usize][decrypts];
+        let below = &self.alone[single.info.algorithm as usize][single.direction as usize];
         let (len, known) = (single.message.len as u64, below.load(Ordering::Relaxed));
         if len < known {
             return true;

@@ -41,7 +41,7 @@ pub use calibration::Calibration;
 pub(crate) use calibration::Machine;
 pub(crate) use crew::{Crew, Helper, Helpers};
 pub(crate) use gpus::Start;
-pub(crate) use model::{BEYOND_CACHES, Cost, Costs, CpuModel, GpuModel, Model, Shape};
+pub(crate) use model::{BEYOND_CACHES, Cost, Costs, CpuModel, GpuModel, Model, Shape, ways};
 pub(crate) use queue::cuts;
 pub(crate) use worker::Pace;
 #[cfg(any(feature = "cuda", test))]
