@@ -107,7 +107,8 @@ impl CpuBackend {
             return Vec::new();
         }
         if job.info().mode == Mode::Acorn {
-            return acorn::run_messages(self.kernels.set(), job, messages);
+            let kernels = acorn::LaneKernels::of(self.kernels.set());
+            return acorn::run_messages(kernels, job, messages);
         }
         if job.info().algorithm == Algorithm::Aes128Ecb
             && job.direction() == Direction::Encrypt
