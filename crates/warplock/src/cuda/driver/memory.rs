@@ -184,7 +184,7 @@ pub(crate) unsafe fn upload(
     len: usize,
 ) -> Result<(), Failure> {
     // SAFETY: by this function's contract.
-    let code = unsafe { sys::cuMemcpyHtoDAsync_v2(to, from.cast(), len, stream.handle()) };
+    let code = unsafe { sys::cuMemcpyHtoDAsync_v2(to, from.cast(), len, stream.handle) };
     check(code, || format!("copying {len} bytes to the GPU"))
 }
 
@@ -200,7 +200,7 @@ pub(crate) unsafe fn download(
     len: usize,
 ) -> Result<(), Failure> {
     // SAFETY: by this function's contract.
-    let code = unsafe { sys::cuMemcpyDtoHAsync_v2(to.cast(), from, len, stream.handle()) };
+    let code = unsafe { sys::cuMemcpyDtoHAsync_v2(to.cast(), from, len, stream.handle) };
     check(code, || format!("copying {len} bytes from the GPU"))
 }
 
@@ -241,7 +241,7 @@ pub(crate) unsafe fn copy_rows(
         Height: count,
     };
     // SAFETY: by this function's contract.
-    let code = unsafe { sys::cuMemcpy2DAsync_v2(&raw const copy, stream.handle()) };
+    let code = unsafe { sys::cuMemcpy2DAsync_v2(&raw const copy, stream.handle) };
     let way = if up { "to" } else { "from" };
     check(code, || {
         format!("copying {count} times {len} bytes {way} the GPU")
@@ -260,7 +260,7 @@ pub(crate) unsafe fn move_inside(
     len: usize,
 ) -> Result<(), Failure> {
     // SAFETY: by this function's contract.
-    let code = unsafe { sys::cuMemcpyDtoDAsync_v2(to, from, len, stream.handle()) };
+    let code = unsafe { sys::cuMemcpyDtoDAsync_v2(to, from, len, stream.handle) };
     check(code, || format!("copying {len} bytes inside GPU memory"))
 }
 
@@ -275,6 +275,6 @@ pub(crate) unsafe fn fill(
     len: usize,
 ) -> Result<(), Failure> {
     // SAFETY: by this function's contract.
-    let code = unsafe { sys::cuMemsetD8Async(at, value, len, stream.handle()) };
+    let code = unsafe { sys::cuMemsetD8Async(at, value, len, stream.handle) };
     check(code, || format!("filling {len} bytes of GPU memory"))
 }

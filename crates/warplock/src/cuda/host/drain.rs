@@ -6,8 +6,10 @@
 use std::mem::take;
 use std::time::{Duration, Instant};
 
+use zeroize::Zeroize;
+
 use super::copy::extent;
-use super::long_gcm::{give_results, zero};
+use super::long_gcm::give_results;
 use super::ring::Passage;
 use crate::cuda::driver::api::Failure;
 use crate::cuda::driver::memory::{DeviceBytes, HostBytes};
@@ -191,7 +193,7 @@ impl<L: Link> Passage<'_, '_, L> {
             self.gpu.copier.scatter(&flight.staged, host, decrypts);
         }
         if !flight.secret.is_empty() {
-            zero(&mut slot.text.host.bytes()[flight.secret]);
+            slot.text.host.bytes()[flight.secret].zeroize();
         }
         let results = slot.sheet.host.bytes();
         let messages = flight.chunk.parts().iter().map(|part| part.message);
@@ -199,7 +201,7 @@ impl<L: Link> Passage<'_, '_, L> {
             // SAFETY: by this function's contract.
             unsafe { give_results(self.job, &flight.sheet, results, messages, &mut self.failed) };
         }
-        zero(&mut results[..flight.sheet.len]);
+        results[..flight.sheet.len].zeroize();
         // SAFETY: by this function's contract.
         let sum = flight
             .ends
