@@ -7,7 +7,7 @@
 
 use super::aes::{ask_ahead, crypt, encrypt_round, further_rounds, opaque, rounds_after_ninth};
 use super::counter_cache::{Cached, Computed, CounterCache, Source, computed};
-use super::ctr::{advance, ctr, last_round_with_text};
+use super::ctr::{ctr, last_round_with_text};
 use super::{Lanes, WIDE};
 use crate::Direction;
 use crate::cpu::kernels::{CounterBits, GcmCounter, Io};
@@ -300,7 +300,7 @@ unsafe fn groups<L: Lanes, const ENCRYPT: bool>(
         }
         hash.reverse().store(y.as_mut_ptr());
     }
-    *counter = advance(counter, bits, (io.len / 16) as u64);
+    *counter = bits.advance(*counter, (io.len / 16) as u64);
 }
 
 /// A run of groups whose states come from the same source. In encryption, `data` is the group

@@ -47,21 +47,18 @@ fn prepare(key: &AesKey, io: Io) -> Sliced {
 }
 
 /// XOR with the key stream from `counter` on.
-fn xor_key_stream(key: &Sliced, counter: &mut [u8; 16], bits: CounterBits, text: &mut [u8]) {
+pub(super) fn xor_key_stream(
+    key: &Sliced,
+    counter: &mut [u8; 16],
+    bits: CounterBits,
+    text: &mut [u8],
+) {
     let InLines(stream) = &mut InLines([[0; 16]; STEP]);
     for text in text.chunks_mut(16 * STEP) {
         let stream = &mut stream[..text.len().div_ceil(16)];
         for block in stream.iter_mut() {
             *block = *counter;
-            let next = u128::from_be_bytes(*counter);
-            *counter = match bits {
-                CounterBits::B32 => {
-                    let low = (next as u32).wrapping_add(1);
-                    next & !u128::from(u32::MAX) | u128::from(low)
-                }
-                CounterBits::B128 => next.wrapping_add(1),
-            }
-            .to_be_bytes();
+            *counter = bits.advance(*counter, 1);
         }
         key.crypt(Direction::Encrypt, stream);
         xor(text, stream.as_flattened());
@@ -101,9 +98,10 @@ impl Kernels for Portable {
         }
     }
 
-    unsafe fn ctr(&self, key: &AesKey, counter: &mut [u8; 16], bits: CounterBits, io: Io) {
+    unsafe fn ctr(&self, key: &AesKey, counter: &mut [u8; 16], io: Io) {
         // SAFETY: by the trait's contract.
-        xor_key_stream(&prepare(key, io), counter, bits, unsafe { output(io) });
+        let text = unsafe { output(io) };
+        xor_key_stream(&prepare(key, io), counter, CounterBits::B128, text);
     }
 
     unsafe fn cbc_decrypt(&self, key: &AesKey, prev: &mut [u8; 16], io: Io) {
