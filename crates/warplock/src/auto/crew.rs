@@ -208,7 +208,7 @@ impl<'a> Crew<'a> {
                     // All are added before any of them takes a portion, so that the first portions
                     // are fair.
                     let mut joined: Vec<_> = helpers.into_iter().map(join).collect();
-                    if self.workers == 0 || self.cpu.has_others() {
+                    if self.workers == 0 || self.cpu.threads() > 1 {
                         own = joined.pop();
                     }
                     for helper in joined {

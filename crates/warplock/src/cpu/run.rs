@@ -53,10 +53,14 @@ impl CpuBackend {
     /// # Safety
     /// Nothing else uses what the job borrows during the call.
     pub(crate) unsafe fn run(&self, job: &Job<'_>) -> Vec<usize> {
-        match self.worth_for(job) {
-            Some((others, threads)) => self.run_parallel(job, others, threads),
-            None => self.run_messages(job, 0..job.count()),
+        let (what, count) = ((job.info().algorithm, job.direction()), job.count());
+        // A single message asks by itself.
+        if count > 1
+            && let Some((others, threads)) = self.worth(what, job.text_bytes(), count)
+        {
+            return self.run_parallel(job, others, threads);
         }
+        self.run_messages(job, 0..count)
     }
 
     pub(crate) fn kernels(&self) -> &'static dyn Kernels {

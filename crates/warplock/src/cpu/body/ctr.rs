@@ -1,7 +1,7 @@
 //! Counter mode.
 
 use super::Lanes;
-use super::aes::{ask_ahead, further_rounds, load_tail, put, store_tail};
+use super::aes::{ask_ahead, encrypt_rounds_after, load_tail, put, store_tail};
 use super::counter_cache::{Cached, Computed, CounterCache, Source, computed};
 use crate::cpu::kernels::{CounterBits, Io, LINE};
 use crate::cpu::prepared::AesKey;
@@ -166,7 +166,7 @@ unsafe fn ctr_run<L: Lanes, const W: usize>(
                 ask_ahead::<L>(step.src, stride);
             }
             let mut blocks = source.next::<W>(key, states);
-            further_rounds(key, &mut blocks);
+            encrypt_rounds_after::<2, L, W>(key, &mut blocks);
             last_round_with_text(key, &mut blocks, step);
         }
     }
@@ -188,7 +188,7 @@ unsafe fn ctr_tail<L: Lanes, const W: usize>(
     unsafe {
         let mut source = Computed::<L>::new::<W>(key, bits, start, hidden, false);
         let mut blocks = source.next::<W>(key, std::ptr::null_mut());
-        further_rounds(key, &mut blocks);
+        encrypt_rounds_after::<2, L, W>(key, &mut blocks);
         let last = L::splat(&key.enc[key.rounds]);
         let text = load_tail::<L, W>(io.src, io.len);
         each!(W, i => {

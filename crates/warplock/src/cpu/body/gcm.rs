@@ -5,7 +5,9 @@
 //! multiplied by descending powers of H and reduced once, and only by half: the other half is done
 //! in the powers, see [`Lanes::hash`].
 
-use super::aes::{ask_ahead, crypt, encrypt_round, further_rounds, opaque, rounds_after_ninth};
+use super::aes::{
+    ask_ahead, crypt, encrypt_round, encrypt_rounds_after, opaque, rounds_after_ninth,
+};
 use super::counter_cache::{Cached, Computed, CounterCache, Source, computed};
 use super::ctr::{ctr, last_round_with_text};
 use super::{Lanes, WIDE};
@@ -283,7 +285,7 @@ unsafe fn groups<L: Lanes, const ENCRYPT: bool>(
         let mut data = Data::At(io.src);
         if ENCRYPT {
             let mut blocks = source.next::<WIDE>(key, states);
-            further_rounds(key, &mut blocks);
+            encrypt_rounds_after::<2, L, WIDE>(key, &mut blocks);
             last_round_with_text(key, &mut blocks, first.part(0, stride));
             data = Data::written(blocks, io.dst);
             first = first.part(stride, first.len - stride);

@@ -27,17 +27,12 @@ impl<L: Link> Passage<'_, '_, L> {
         for slot in &*self.slots {
             let flight = slot.flight.as_ref();
             if flight.is_some_and(|flight| flight.returning && !flight.direct.is_empty()) {
-                // An error says that the device is lost: it writes nothing.
-                let _ = self.wait_without_limit(&slot.arrived);
+                // Without a limit. An error says that the device is lost: it writes nothing.
+                while matches!(self.gpu.link.is_past(&slot.arrived), Ok(false)) {
+                    std::thread::sleep(PATIENCE / 4);
+                }
             }
         }
-    }
-
-    fn wait_without_limit(&self, event: &L::Event) -> Result<(), Failure> {
-        while !self.gpu.link.is_past(event)? {
-            std::thread::sleep(PATIENCE / 4);
-        }
-        Ok(())
     }
 
     /// Waits on the host for an event, but not for ever.
