@@ -312,13 +312,8 @@ impl Running {
             if let Running::Xts { tweak } = self
                 && stolen > 0
             {
-                steal(
-                    kernels,
-                    prepared,
-                    direction,
-                    tweak.0,
-                    io.part(whole, stolen),
-                );
+                let end = io.part(whole, stolen);
+                steal(kernels, prepared, direction, tweak.0, end);
             }
         }
     }
@@ -451,14 +446,11 @@ unsafe fn steal(
     };
     // SAFETY: `io.len` is below 32; the rest by this function's contract.
     unsafe {
+        let xts = |tweak, block: &mut [u8; 16]| {
+            kernels.xts(&prepared.aes, None, direction, tweak, Io::in_place(block));
+        };
         let mut block = io.src.cast::<[u8; 16]>().read();
-        kernels.xts(
-            &prepared.aes,
-            None,
-            direction,
-            &mut first,
-            Io::in_place(&mut block),
-        );
+        xts(&mut first, &mut block);
         // Its head becomes the partial block, its tail fills up the other.
         let mut other = block;
         let behind = io.src.add(16);
@@ -466,13 +458,7 @@ unsafe fn steal(
         io.dst
             .add(16)
             .copy_from_nonoverlapping(block.as_ptr(), partial);
-        kernels.xts(
-            &prepared.aes,
-            None,
-            direction,
-            &mut second,
-            Io::in_place(&mut other),
-        );
+        xts(&mut second, &mut other);
         io.dst.cast::<[u8; 16]>().write(other);
     }
 }

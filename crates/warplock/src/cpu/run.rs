@@ -199,15 +199,13 @@ impl CpuBackend {
             }
             make_tweaks(self.kernels, prepared, tweaks);
             for (message, &mut tweak) in together.drain(..).zip(tweaks) {
-                let Message {
-                    input, output, len, ..
-                } = message;
                 let mut state = Running::Xts {
                     tweak: Tweak(tweak),
                 };
                 // SAFETY: by the job's checks the pointers are valid, and no outputs overlap.
                 unsafe {
-                    let io = self.io(job.text_bytes(), input, output, len);
+                    let bytes = job.text_bytes();
+                    let io = self.io(bytes, message.input, message.output, message.len);
                     state.finish(self.kernels, prepared, job.direction(), io);
                 }
             }
@@ -434,25 +432,17 @@ impl CpuBackend {
             let mut chains: Vec<_> = messages
                 .enumerate()
                 .map(|(place, index)| {
-                    let Message {
-                        input,
-                        output,
-                        len,
-                        iv,
-                        ..
-                    } = job.message(index);
-                    let prev = *iv
-                        .bytes()
-                        .first_chunk()
-                        .expect("the job was checked: IVs are blocks");
+                    let message = job.message(index);
+                    let non_temporal = non_temporal && message.len >= LEAST_NON_TEMPORAL_CHAIN;
+                    let iv = message.iv.bytes().first_chunk();
                     Chain {
                         key: match self.key(job, index) {
                             MessageKey::Prepared(prepared) => &prepared.aes,
                             MessageKey::Bytes(_) => &own[place],
                         },
-                        prev,
-                        io: Io::new(input, output, len)
-                            .with_non_temporal(non_temporal && len >= LEAST_NON_TEMPORAL_CHAIN),
+                        prev: *iv.expect("the job was checked: IVs are blocks"),
+                        io: Io::new(message.input, message.output, message.len)
+                            .with_non_temporal(non_temporal),
                     }
                 })
                 .collect();
