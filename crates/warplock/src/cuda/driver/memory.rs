@@ -1,4 +1,8 @@
 //! Memory on the device, and pinned memory of the host, which the device accesses directly.
+//!
+//! # Safety of all unsafe functions
+//! All places are valid for their lengths until the stream has passed this point, and do not overlap.
+//! Until then nothing else writes what is read or uses what is written.
 
 use std::ffi::c_void;
 use std::ops::Range;
@@ -173,10 +177,6 @@ pub(crate) fn pinned_around(address: *const u8) -> Option<Range<usize>> {
 }
 
 /// Queues a copy to the device.
-///
-/// # Safety
-/// Both places are valid for `len` bytes until the stream has passed this point; until then the
-/// source is not written.
 pub(crate) unsafe fn upload(
     stream: &RawStream,
     to: Address,
@@ -189,10 +189,6 @@ pub(crate) unsafe fn upload(
 }
 
 /// Queues a copy from the device.
-///
-/// # Safety
-/// Both places are valid for `len` bytes until the stream has passed this point; until then the
-/// target is not used.
 pub(crate) unsafe fn download(
     stream: &RawStream,
     to: *mut u8,
@@ -206,9 +202,6 @@ pub(crate) unsafe fn download(
 
 /// Queues copies of rows between the host and a text on the device: to the device if `up`, else
 /// from it.
-///
-/// # Safety
-/// As [`upload`] or [`download`], for each row.
 pub(crate) unsafe fn copy_rows(
     stream: &RawStream,
     rows: &Rows,
@@ -249,10 +242,6 @@ pub(crate) unsafe fn copy_rows(
 }
 
 /// Queues a copy inside the device.
-///
-/// # Safety
-/// Both places are valid for `len` bytes, do not overlap, and stay so until the stream has passed
-/// this point.
 pub(crate) unsafe fn move_inside(
     stream: &RawStream,
     to: Address,
@@ -265,9 +254,6 @@ pub(crate) unsafe fn move_inside(
 }
 
 /// Queues the same value for `len` bytes of the device.
-///
-/// # Safety
-/// The place is valid for `len` bytes until the stream has passed this point.
 pub(crate) unsafe fn fill(
     stream: &RawStream,
     at: Address,
