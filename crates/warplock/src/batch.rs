@@ -15,6 +15,8 @@ pub enum Direction {
 }
 
 impl Direction {
+    pub(crate) const BOTH: [Direction; 2] = [Direction::Encrypt, Direction::Decrypt];
+
     /// As commands and tables say it: `encrypt` or `decrypt`.
     pub const fn name(self) -> &'static str {
         match self {

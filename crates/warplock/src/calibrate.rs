@@ -1,13 +1,14 @@
 //! Measures a machine: the CPU with each of its instruction sets, and the first GPU.
 
 use std::num::NonZeroUsize;
+use std::ops::DerefMut;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::auto::{
-    Calibration, Cost, Costs, CpuModel, Crew, GpuModel, Helper, Helpers, Machine, Pace, cuts,
+    Calibration, Cost, Costs, CpuModel, Crew, GpuModel, Helper, Helpers, Machine, Pace, cuts, ways,
 };
 use crate::batch::Tags;
 use crate::cpu::CpuBackend;
@@ -90,31 +91,24 @@ impl Sample {
     }
 }
 
-/// Two buffers: text is encrypted from the first to the second, and decrypted back.
-struct Buffers<'a>(&'a mut [u8], &'a mut [u8]);
-
-/// The least nanoseconds for encryption, and for decryption of its result.
-fn times(
+/// The least nanoseconds for encryption from the first buffer to the second, and for decryption back.
+fn times<B: DerefMut<Target = [u8]>>(
     sample: &mut Sample,
-    buffers: &mut Buffers<'_>,
+    [plain, sealed]: &mut [B; 2],
     runs: usize,
     run: &dyn Fn(&Job<'_>) -> Result<(), Error>,
 ) -> Result<[f64; 2], Error> {
     let mut best = [f64::INFINITY; 2];
     // The first round pays for tables, tests and pages.
     for _ in 0..=runs {
-        let Buffers(plain, sealed) = buffers;
-        for (place, direction) in [Direction::Encrypt, Direction::Decrypt]
-            .into_iter()
-            .enumerate()
-        {
+        for (best, direction) in best.iter_mut().zip(Direction::BOTH) {
             let job = match direction {
                 Direction::Encrypt => sample.job(direction, plain, sealed)?,
                 Direction::Decrypt => sample.job(direction, sealed, plain)?,
             };
             let start = Instant::now();
             run(&job)?;
-            best[place] = best[place].min(start.elapsed().as_secs_f64() * 1e9);
+            *best = best.min(start.elapsed().as_secs_f64() * 1e9);
         }
     }
     Ok(best)
@@ -133,10 +127,10 @@ struct Scale {
 }
 
 /// Measures all algorithms of a backend; those that it does not support keep their guess.
-fn costs(
+fn costs<B: DerefMut<Target = [u8]>>(
     scale: &Scale,
     guess: Costs,
-    buffers: &mut Buffers<'_>,
+    buffers: &mut [B; 2],
     run: &dyn Fn(&Job<'_>) -> Result<(), Error>,
 ) -> Result<Costs, Error> {
     let mut costs = guess;
@@ -162,10 +156,7 @@ fn costs(
             true => [0.0; 2],
             false => time(1, scale.chain, SMALL_RUNS)?,
         };
-        for (place, direction) in [Direction::Encrypt, Direction::Decrypt]
-            .into_iter()
-            .enumerate()
-        {
+        for (place, direction) in Direction::BOTH.into_iter().enumerate() {
             let chain = match cuts(algorithm, direction) {
                 true => 0.0,
                 false => (one[place] - least[place]).max(0.0) / (scale.chain - LEAST) as f64,
@@ -193,12 +184,10 @@ fn costs(
 /// Keeps, for each algorithm, the cost with the lower time for a message of `bytes` bytes.
 fn keep_least(costs: &mut Costs, found: &Costs, bytes: usize) {
     let time = |cost: Cost| cost.fixed + bytes as f64 * cost.byte.max(cost.chain);
-    for algorithm in Algorithm::all() {
-        for direction in [Direction::Encrypt, Direction::Decrypt] {
-            let cost = found.of(algorithm, direction);
-            if time(cost) < time(costs.of(algorithm, direction)) {
-                costs.set(algorithm, direction, cost);
-            }
+    for (algorithm, direction) in ways() {
+        let cost = found.of(algorithm, direction);
+        if time(cost) < time(costs.of(algorithm, direction)) {
+            costs.set(algorithm, direction, cost);
         }
     }
 }
@@ -236,12 +225,11 @@ impl Calibration {
             messages: 64,
             runs: RUNS,
         };
-        let (mut plain, mut sealed) = (vec![1; scale.long], vec![2; scale.long]);
+        let mut buffers = [1, 2].map(|byte| vec![byte; scale.long]);
         for _ in 0..PASSES {
             for set in InstructionSet::all().filter(|set| set.is_available()) {
                 let cpu = CpuBackend::new(set, NonZeroUsize::MIN)?;
                 let guess = CpuModel::guess(set, 1).costs;
-                let mut buffers = Buffers(&mut plain, &mut sealed);
                 let found = costs(&scale, guess, &mut buffers, &on_cpu(&cpu))?;
                 match sets.iter_mut().find(|(other, _)| *other == set) {
                     Some((_, costs)) => keep_least(costs, &found, scale.long),
@@ -298,15 +286,23 @@ fn wake(cpu: &CpuBackend, count: usize) -> f64 {
 /// Bytes that fit into caches, and bytes that do not.
 const MEMORY: [usize; 2] = [16 << 20, 256 << 20];
 
-/// Nanoseconds per byte, with all threads on the fastest algorithm.
+/// The least nanoseconds for one message of the fastest algorithm.
+fn ctr_time<B: DerefMut<Target = [u8]>>(
+    bytes: usize,
+    buffers: &mut [B; 2],
+    run: &dyn Fn(&Job<'_>) -> Result<(), Error>,
+) -> Result<f64, Error> {
+    let mut sample = Sample::new(Algorithm::Aes128Ctr, 1, bytes)?;
+    let [encrypt, decrypt] = times(&mut sample, buffers, MEMORY_RUNS, run)?;
+    Ok(encrypt.min(decrypt))
+}
+
+/// Nanoseconds per byte on all threads.
 fn memory(cpu: &CpuBackend) -> Result<[f64; 2], Error> {
-    let (mut plain, mut sealed) = (vec![1; MEMORY[1]], vec![2; MEMORY[1]]);
-    let mut buffers = Buffers(&mut plain, &mut sealed);
+    let mut buffers = [1, 2].map(|byte| vec![byte; MEMORY[1]]);
     let mut found = [0.0; 2];
     for (each, bytes) in found.iter_mut().zip(MEMORY) {
-        let mut sample = Sample::new(Algorithm::Aes128Ctr, 1, bytes)?;
-        let [encrypt, decrypt] = times(&mut sample, &mut buffers, MEMORY_RUNS, &on_cpu(cpu))?;
-        *each = encrypt.min(decrypt) / bytes as f64;
+        *each = ctr_time(bytes, &mut buffers, &on_cpu(cpu))? / bytes as f64;
     }
     Ok(found)
 }
@@ -317,8 +313,7 @@ fn crowded(cpu: &CpuBackend, one: &Costs, wake: f64) -> Result<f64, Error> {
     // Many times as many messages as threads take at the same time.
     let (count, len) = (4096, 8 << 10);
     let bytes = count * len;
-    let (mut plain, mut sealed) = (vec![1; bytes], vec![2; bytes]);
-    let mut buffers = Buffers(&mut plain, &mut sealed);
+    let mut buffers = [1, 2].map(|byte| vec![byte; bytes]);
     let mut sample = Sample::new(Algorithm::Aes128Cbc, count, len)?;
     let [all, _] = times(&mut sample, &mut buffers, RUNS, &on_cpu(cpu))?;
     let cost = one.of(Algorithm::Aes128Cbc, Direction::Encrypt);
@@ -344,31 +339,25 @@ fn gpu(cpu: &CpuBackend, threads: NonZeroUsize, memory: f64) -> Result<Option<Gp
     };
     let mut model = GpuModel::guess(threads.get());
     model.start = start;
-    let (mut plain, mut sealed) = (cuda::pinned(MEMORY[1])?, cuda::pinned(MEMORY[1])?);
-    let mut buffers = Buffers(&mut plain, &mut sealed);
+    let mut buffers = [cuda::pinned(MEMORY[1])?, cuda::pinned(MEMORY[1])?];
     model.costs = costs(&scale, model.costs, &mut buffers, &run)?;
-    let time = |bytes, buffers: &mut Buffers<'_>, run: &dyn Fn(&Job<'_>) -> _| {
-        let mut sample = Sample::new(Algorithm::Aes128Ctr, 1, bytes)?;
-        let [encrypt, decrypt] = times(&mut sample, buffers, MEMORY_RUNS, run)?;
-        Ok::<_, Error>(encrypt.min(decrypt))
-    };
     if threads.get() > 1 {
         let link = model.costs.of(Algorithm::Aes128Ctr, Direction::Encrypt);
         let rates = (1.0 / memory, 1.0 / link.byte);
         let all = |job: &Job<'_>| together(cpu, &gpu, job, Some(rates));
-        model.join = time(4 << 20, &mut buffers, &all)?;
-        let alone = time(4 << 20, &mut buffers, &on_cpu(cpu))?;
-        model.join = (model.join - alone).clamp(1e4, 1e6);
-        model.shared = time(MEMORY[1], &mut buffers, &all)? / MEMORY[1] as f64;
+        let shared = ctr_time(4 << 20, &mut buffers, &all)?;
+        let alone = ctr_time(4 << 20, &mut buffers, &on_cpu(cpu))?;
+        model.join = (shared - alone).clamp(1e4, 1e6);
+        model.shared = ctr_time(MEMORY[1], &mut buffers, &all)? / MEMORY[1] as f64;
     }
 
     // Pageable memory, which the CPU copies.
-    let (mut plain, mut sealed) = (vec![1; scale.long], vec![2; scale.long]);
-    let mut buffers = Buffers(&mut plain, &mut sealed);
-    let [long, short] = [scale.long, scale.short].map(|bytes| time(bytes, &mut buffers, &run));
+    let mut buffers = [1, 2].map(|byte| vec![byte; scale.long]);
+    let [long, short] = [scale.long, scale.short].map(|bytes| ctr_time(bytes, &mut buffers, &run));
     model.staged = ((long? - short?) / (scale.long - scale.short) as f64).max(1e-3);
     // In and out, by one thread.
-    let copy = best(RUNS, || sealed.copy_from_slice(&plain)) / scale.long as f64;
+    let [plain, sealed] = &mut buffers;
+    let copy = best(RUNS, || sealed.copy_from_slice(plain)) / scale.long as f64;
     model.staged_by_one = 2.0 * copy;
     Ok(Some(model))
 }
@@ -396,18 +385,8 @@ fn together(
         ..Crew::of(cpu)
     };
     // SAFETY: the job's borrows outlive the call.
-    let shared = unsafe { crew.run(job, Helpers::Now(vec![Arc::clone(gpu)])) };
-    let broken = shared.parts.into_iter().find_map(|part| part.broken);
-    broken.map_or(Ok(()), |broken| {
-        if broken.hangs {
-            // Never dropped: that would wait for the GPU.
-            std::mem::forget(Arc::clone(gpu));
-        }
-        Err(Error::Backend {
-            backend: gpu.name(),
-            reason: broken.reason,
-        })
-    })
+    let ran = unsafe { crew.run(job, Helpers::Now(vec![Arc::clone(gpu)])) };
+    ran.unless_broken().map(drop)
 }
 
 #[cfg(test)]

@@ -104,7 +104,9 @@ impl Builder {
             BackendChoice::Cpu(Some(set)) => set,
             _ => self.set.unwrap_or_else(InstructionSet::best),
         };
-        let threads = self.threads.unwrap_or_else(default_threads);
+        // One for each core that this process may use.
+        let cores = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+        let threads = self.threads.unwrap_or_else(cores);
         let warn = self.warn.unwrap_or(print_warning);
         let route = match choice {
             BackendChoice::Cpu(_) => Route::Cpu,
@@ -133,11 +135,6 @@ fn print_warning(sentence: &str) {
     use std::io::Write;
     // If stderr is closed, there is no other place for it.
     let _ = writeln!(std::io::stderr(), "warplock: warning: {sentence}");
-}
-
-/// One thread for each core that this process may use.
-fn default_threads() -> NonZeroUsize {
-    std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
 }
 
 impl Engine {
@@ -250,8 +247,7 @@ impl Engine {
     /// Whether a single message skips the planner and runs on the CPU.
     #[inline]
     fn is_for_cpu(&self, single: &Single<'_>) -> bool {
-        let decrypts = usize::from(single.direction == Direction::Decrypt);
-        let below = &self.alone[single.info.algorithm as usize][decrypts];
+        let below = &self.alone[single.info.algorithm as usize][single.direction as usize];
         let (len, known) = (single.message.len as u64, below.load(Ordering::Relaxed));
         if len < known {
             return true;
@@ -293,12 +289,8 @@ impl Engine {
             }
             // SAFETY: as above.
             Route::Cpu | Route::Auto(_) => unsafe { self.cpu.run(&job) },
-            Route::Gpus(gpus) => {
-                let known = gpus.supports(job.info().algorithm);
-                supported(known, || gpus.names(), &job)?;
-                // SAFETY: as above.
-                unsafe { gpus.run(&self.cpu, &job) }?
-            }
+            // SAFETY: as above.
+            Route::Gpus(gpus) => unsafe { gpus.run(&self.cpu, &job) }?,
         };
         if failed.is_empty() {
             Ok(())
@@ -308,38 +300,9 @@ impl Engine {
     }
 }
 
-/// Refuses a job that the backend cannot run.
-fn supported(supported: bool, name: impl Fn() -> String, job: &Job<'_>) -> Result<(), Error> {
-    if supported {
-        return Ok(());
-    }
-    Err(Error::NoBackend {
-        name: name(),
-        reason: format!("{} does not run there; use cpu", job.info().name),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Ivs, Key, Keys, Text};
-
-    #[test]
-    fn what_a_backend_does_not_have_is_refused_by_name() {
-        let key = Key::new(Algorithm::Acorn128, &[0; 16]).unwrap();
-        let mut buffer = [0; 32];
-        let text = Text::InPlace {
-            buffer: &mut buffer,
-            spans: crate::Spans::one(16),
-        };
-        let batch = Batch::seal(Keys::One(&key), text).ivs(Ivs::Each(&[0; 16]));
-        let job = Job::new(batch).unwrap();
-        let refused = supported(false, || "without".to_owned(), &job).unwrap_err();
-        assert_eq!(
-            refused.to_string(),
-            "backend 'without' cannot be used: acorn-128 does not run there; use cpu"
-        );
-    }
 
     #[test]
     fn more_threads_than_any_machine_has_are_refused() {

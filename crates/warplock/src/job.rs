@@ -75,18 +75,18 @@ impl Message<'_> {
     }
 }
 
-/// A message's IV: the caller's bytes, or a sector's number.
+/// A message's IV: the caller's bytes, or a block that is made for it, such as a sector's number.
 #[derive(Clone, Copy)]
 pub(crate) enum Iv<'a> {
     Bytes(&'a [u8]),
-    Sector([u8; 16]),
+    Block([u8; 16]),
 }
 
 impl Iv<'_> {
     pub(crate) fn bytes(&self) -> &[u8] {
         match self {
             Iv::Bytes(bytes) => bytes,
-            Iv::Sector(bytes) => bytes,
+            Iv::Block(block) => block,
         }
     }
 }
@@ -196,7 +196,7 @@ impl<'a> Job<'a> {
             Ivs::Random(_) => unreachable!("`new` has drawn them"),
             Ivs::Each(bytes) => Iv::Bytes(&bytes[index * self.iv_len..][..self.iv_len]),
             Ivs::Ragged { bytes, spans } => Iv::Bytes(slice(bytes, spans.get(index))),
-            Ivs::Sectors { first } => Iv::Sector(first.wrapping_add(index as u128).to_le_bytes()),
+            Ivs::Sectors { first } => Iv::Block(first.wrapping_add(index as u128).to_le_bytes()),
         };
         let aad = match self.aad {
             Aad::None => &[],

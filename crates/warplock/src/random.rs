@@ -3,7 +3,7 @@
 use zeroize::Zeroizing;
 
 use crate::Error;
-use crate::cpu::{AesKey, CounterBits, InstructionSet, Io};
+use crate::cpu::{AesKey, InstructionSet, Io};
 
 /// Up to this many bytes come straight from the operating system. More are expanded with AES from a
 /// seed drawn for the call: Linux takes 20 ns for a nonce of 12 bytes, AES less than 1 ns.
@@ -29,6 +29,6 @@ pub fn fill_random(bytes: &mut [u8]) -> Result<(), Error> {
     kernels.expand(&secret[..], false, &mut key);
     bytes.fill(0);
     // SAFETY: the buffer is borrowed for this call.
-    unsafe { kernels.ctr(&key, &mut [0; 16], CounterBits::B128, Io::in_place(bytes)) };
+    unsafe { kernels.ctr(&key, &mut [0; 16], Io::in_place(bytes)) };
     Ok(())
 }

@@ -51,7 +51,7 @@ impl<'a> Single<'a> {
         let mut iv = match batch.ivs {
             Ivs::Each(bytes) if bytes.len() == info.iv_len() => Iv::Bytes(bytes),
             Ivs::None if info.accepts_iv_len(0) => Iv::Bytes(&[]),
-            Ivs::Sectors { first } if info.mode == Mode::Xts => Iv::Sector(first.to_le_bytes()),
+            Ivs::Sectors { first } if info.mode == Mode::Xts => Iv::Block(first.to_le_bytes()),
             // Drawn at the end: nothing is written before all checks have passed.
             Ivs::Random(ref array)
                 if array.len() == info.iv_len() && direction == Direction::Encrypt =>

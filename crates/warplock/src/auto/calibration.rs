@@ -11,7 +11,7 @@ use std::io::{self, Read};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
-use super::model::{Cost, Costs, CpuModel, GpuModel, Model};
+use super::model::{Cost, Costs, CpuModel, GpuModel, Model, ways};
 use crate::{Algorithm, Direction, InstructionSet};
 
 /// The first line, with the format's version.
@@ -102,23 +102,23 @@ fn one_line(text: &str) -> String {
     words.join(" ")
 }
 
-const DIRECTIONS: [Direction; 2] = [Direction::Encrypt, Direction::Decrypt];
+/// The name of a line of costs; `place` is what has them.
+fn cost_name(place: &str, algorithm: Algorithm, direction: Direction) -> String {
+    format!("{place}/{algorithm}/{}", direction.name())
+}
 
-fn write_costs(text: &mut String, place: &str, costs: &Costs) {
-    for algorithm in Algorithm::all() {
-        for direction in DIRECTIONS {
-            let Cost {
-                fixed,
-                byte,
-                message,
-                chain,
-            } = costs.of(algorithm, direction);
-            let name = direction.name();
-            let line = format!("{place}/{algorithm}/{name} {fixed} {byte} {message} {chain}");
-            // Writing to a string does not fail.
-            let _ = writeln!(text, "{line}");
-        }
-    }
+/// The lines of costs.
+fn cost_lines(place: &str, costs: &Costs) -> impl Iterator<Item = (String, Vec<f64>)> {
+    ways().map(move |(algorithm, direction)| {
+        let Cost {
+            fixed,
+            byte,
+            message,
+            chain,
+        } = costs.of(algorithm, direction);
+        let name = cost_name(place, algorithm, direction);
+        (name, vec![fixed, byte, message, chain])
+    })
 }
 
 /// The file's lines by their names.
@@ -140,18 +140,16 @@ impl Lines<'_> {
 
     fn costs(&mut self, place: &str) -> Result<Costs, String> {
         let mut costs = Costs::new(|_, _| Cost::default());
-        for algorithm in Algorithm::all() {
-            for direction in DIRECTIONS {
-                let line = format!("{place}/{algorithm}/{}", direction.name());
-                let [fixed, byte, message, chain] = self.numbers(&line)?;
-                let cost = Cost {
-                    fixed,
-                    byte,
-                    message,
-                    chain,
-                };
-                costs.set(algorithm, direction, cost);
-            }
+        for (algorithm, direction) in ways() {
+            let line = cost_name(place, algorithm, direction);
+            let [fixed, byte, message, chain] = self.numbers(&line)?;
+            let cost = Cost {
+                fixed,
+                byte,
+                message,
+                chain,
+            };
+            costs.set(algorithm, direction, cost);
         }
         Ok(costs)
     }
@@ -285,26 +283,13 @@ impl Calibration {
 
     pub(super) fn text(&self) -> String {
         let mut text = format!("{TITLE}\n");
+        // Writing to a string does not fail.
         for (name, value) in &self.machine.0 {
             let _ = writeln!(text, "{name} {value}");
         }
-        let [cached, beyond] = self.memory;
-        let (wake, crowded) = (self.wake, self.crowded);
-        let _ = writeln!(text, "cpu {wake} {cached} {beyond} {crowded}");
-        for (set, costs) in &self.sets {
-            write_costs(&mut text, &format!("cpu:{}", set.name()), costs);
-        }
-        if let Some(gpu) = &self.gpu {
-            let GpuModel {
-                start,
-                staged,
-                staged_by_one,
-                join,
-                shared,
-                costs,
-            } = gpu;
-            let _ = writeln!(text, "gpu {start} {staged} {staged_by_one} {join} {shared}");
-            write_costs(&mut text, "gpu", costs);
+        for (name, values) in self.values() {
+            let values: Vec<_> = values.iter().map(f64::to_string).collect();
+            let _ = writeln!(text, "{name} {}", values.join(" "));
         }
         text
     }
@@ -352,14 +337,24 @@ impl Calibration {
 
     /// All measured values by name, for programs: nanoseconds, in all, per byte or per message.
     pub fn values(&self) -> Vec<(String, Vec<f64>)> {
-        let text = self.text();
-        let lines = text.lines().skip(1 + self.machine.0.len());
-        let value = |line: &str| {
-            let (name, numbers) = line.split_once(' ')?;
-            let numbers = numbers.split(' ').filter_map(|number| number.parse().ok());
-            Some((name.to_owned(), numbers.collect()))
-        };
-        lines.filter_map(value).collect()
+        let [cached, beyond] = self.memory;
+        let cpu = vec![self.wake, cached, beyond, self.crowded];
+        let mut values = vec![("cpu".to_owned(), cpu)];
+        for (set, costs) in &self.sets {
+            values.extend(cost_lines(&format!("cpu:{}", set.name()), costs));
+        }
+        if let Some(gpu) = &self.gpu {
+            let own = [
+                gpu.start,
+                gpu.staged,
+                gpu.staged_by_one,
+                gpu.join,
+                gpu.shared,
+            ];
+            values.push(("gpu".to_owned(), own.into()));
+            values.extend(cost_lines("gpu", &gpu.costs));
+        }
+        values
     }
 
     /// A few lines for people.
@@ -375,7 +370,7 @@ impl Calibration {
         ];
         let row = |costs: &Costs| {
             let rates = some.map(|algorithm| {
-                let [seal, open] = DIRECTIONS.map(|way| rate(costs, algorithm, way));
+                let [seal, open] = Direction::BOTH.map(|way| rate(costs, algorithm, way));
                 format!("{algorithm} {seal}, {open}")
             });
             format!("{} GB/s (encrypt, decrypt)", rates.join("; "))

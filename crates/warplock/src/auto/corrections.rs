@@ -74,7 +74,7 @@ pub(crate) struct Corrections(Vec<Vec<Seen>>);
 
 /// The index of the corrections for a team.
 fn place(like: &Likeness, team: Team) -> usize {
-    let kind = 2 * like.algorithm as usize + usize::from(like.direction == Direction::Decrypt);
+    let kind = 2 * like.algorithm as usize + like.direction as usize;
     TEAMS.len() * (2 * kind + usize::from(like.pinned)) + team as usize
 }
 

@@ -1,5 +1,6 @@
 //! One job, shared by CPU threads and GPUs.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, Scope};
 use std::time::Duration;
@@ -7,11 +8,11 @@ use std::time::Duration;
 use super::lease::{HelperLease, SideWork};
 use super::queue::{CUT_FROM, Queue, cuts};
 use super::worker::{Limits, Pace};
-use crate::Algorithm;
 use crate::cpu::CpuBackend;
 use crate::job::Job;
 use crate::lock::lock;
 use crate::portion::{All, Source};
+use crate::{Algorithm, Error};
 
 /// A helper's portion must take at least this many times as long as one on the CPU for the helper's
 /// thread to do CPU work while it waits.
@@ -109,6 +110,36 @@ pub(crate) struct Outcomes {
     pub(crate) parts: Vec<Part>,
 }
 
+impl Part {
+    /// One that hangs is never dropped: that would wait for it.
+    fn new(helper: Arc<dyn Helper>, bytes: u64, broken: Option<Broken>) -> Self {
+        if broken.as_ref().is_some_and(|broken| broken.hangs) {
+            std::mem::forget(Arc::clone(&helper));
+        }
+        Part {
+            helper,
+            bytes,
+            broken,
+        }
+    }
+}
+
+impl Outcomes {
+    /// The messages that did not verify, or the error of a helper that failed.
+    pub(crate) fn unless_broken(self) -> Result<Vec<usize>, Error> {
+        let failed = |part: Part| {
+            Some(Error::Backend {
+                backend: part.helper.name(),
+                reason: part.broken?.reason,
+            })
+        };
+        match self.parts.into_iter().find_map(failed) {
+            None => Ok(self.refused),
+            Some(error) => Err(error),
+        }
+    }
+}
+
 impl<'a> Crew<'a> {
     /// Helpers alone. The CPU does what they fail to do.
     pub(crate) fn of(cpu: &'a CpuBackend) -> Self {
@@ -137,11 +168,7 @@ impl<'a> Crew<'a> {
                     Ok(refused) => (Some(refused), job.text_bytes(), None),
                     Err(broken) => (None, 0, Some(broken)),
                 };
-                parts.push(Part {
-                    helper,
-                    bytes,
-                    broken,
-                });
+                parts.push(Part::new(helper, bytes, broken));
                 if let Some(refused) = refused {
                     return Outcomes { refused, parts };
                 }
@@ -160,18 +187,18 @@ impl<'a> Crew<'a> {
         let step = |worker| unsafe { self.step(job, &queue, worker) };
         let help = |(worker, helper): (usize, Arc<dyn Helper>)| {
             let aside = self.aside(&queue, &step);
-            let mut held = HelperLease::new(&queue, worker, aside);
+            let mut held = HelperLease {
+                queue: &queue,
+                worker,
+                held: VecDeque::new(),
+                aside,
+            };
             // SAFETY: the queue gives each portion to one worker; the rest by this function's
             // contract.
             let helped = unsafe { helper.help(job, &mut held, self.redo) };
             drop(held);
-            let part = Part {
-                bytes: queue.text_of(worker),
-                broken: helped.err(),
-                helper,
-            };
-            let mut parts = lock(&parts);
-            parts.push(part);
+            let part = Part::new(helper, queue.text_of(worker), helped.err());
+            lock(&parts).push(part);
         };
         thread::scope(|scope| {
             // One helper is served by this thread: starting a thread takes longer than a small job.
@@ -181,7 +208,7 @@ impl<'a> Crew<'a> {
                     // All are added before any of them takes a portion, so that the first portions
                     // are fair.
                     let mut joined: Vec<_> = helpers.into_iter().map(join).collect();
-                    if self.workers == 0 || self.cpu.has_others() {
+                    if self.workers == 0 || self.cpu.threads() > 1 {
                         own = joined.pop();
                     }
                     for helper in joined {

@@ -1,15 +1,14 @@
 //! The decision that a job is small enough for the CPU, from a few numbers per algorithm, so that
 //! it takes nanoseconds even with cold caches.
 
-use super::model::Model;
+use super::model::{EachWay, Model};
 use crate::job::Job;
 use crate::{Algorithm, Direction};
 
 /// A model, and the limits that follow from it.
 pub(super) struct FastPath {
     pub(super) model: Model,
-    /// By algorithm and direction.
-    small: Vec<[Small; 2]>,
+    small: EachWay<Small>,
 }
 
 /// A CPU thread is certain to be faster than a GPU if it is expected to take less than this
@@ -27,20 +26,15 @@ struct Small {
 
 impl FastPath {
     pub(super) fn new(model: Model) -> Self {
-        let small = |algorithm, direction| {
+        let small = EachWay::new(|algorithm, direction| {
             let cost = model.cpu.costs.of(algorithm, direction);
             let fixed = model.gpu.costs.of(algorithm, direction).fixed;
             Small {
                 bytes: (CPU_MARGIN * fixed / cost.byte) as u64,
                 message: (cost.message / cost.byte) as u64,
             }
-        };
-        let both =
-            |algorithm| [Direction::Encrypt, Direction::Decrypt].map(|way| small(algorithm, way));
-        FastPath {
-            small: Algorithm::all().map(both).collect(),
-            model,
-        }
+        });
+        FastPath { small, model }
     }
 
     #[inline]
@@ -57,18 +51,13 @@ impl FastPath {
         messages: u64,
         bytes: u64,
     ) -> bool {
-        let small = self.small(algorithm, direction);
+        let small = self.small.of(algorithm, direction);
         bytes.saturating_add(messages.saturating_mul(small.message)) < small.bytes
     }
 
     /// The length from which a single message is not small.
     pub(super) fn alone(&self, algorithm: Algorithm, direction: Direction) -> u64 {
-        let small = self.small(algorithm, direction);
+        let small = self.small.of(algorithm, direction);
         small.bytes.saturating_sub(small.message)
-    }
-
-    #[inline]
-    fn small(&self, algorithm: Algorithm, direction: Direction) -> Small {
-        self.small[algorithm as usize][usize::from(direction == Direction::Decrypt)]
     }
 }

@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -37,6 +37,8 @@ struct State {
 
 struct Inner {
     start: Start,
+    /// Whether there may be any: a cheap test.
+    there: fn() -> bool,
     warn: fn(&str),
     state: Mutex<State>,
     changed: Condvar,
@@ -46,16 +48,11 @@ struct Inner {
 /// The GPUs that an engine may use.
 pub(crate) struct Gpus(Arc<Inner>);
 
-impl Inner {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        lock(&self.state)
-    }
-}
-
 impl Gpus {
-    pub(crate) fn new(start: Start, warn: fn(&str)) -> Self {
+    pub(crate) fn new(start: Start, there: fn() -> bool, warn: fn(&str)) -> Self {
         Gpus(Arc::new(Inner {
             start,
+            there,
             warn,
             state: Mutex::new(State {
                 stage: Stage::Asleep,
@@ -67,12 +64,11 @@ impl Gpus {
         }))
     }
 
-    /// Whether there may be any. The first call calls `there`, which must be cheap; later calls
-    /// cost next to nothing.
-    pub(crate) fn may_exist(&self, there: impl FnOnce() -> bool) -> bool {
+    /// Whether there may be any. Calls after the first cost next to nothing.
+    pub(crate) fn may_exist(&self) -> bool {
         match self.0.hint.load(Ordering::Relaxed) {
             hint::UNKNOWN => {
-                let there = there();
+                let there = (self.0.there)();
                 let known = if there { hint::MAYBE } else { hint::NONE };
                 self.0.hint.store(known, Ordering::Relaxed);
                 there
@@ -89,7 +85,7 @@ impl Gpus {
 
     /// The GPUs that work, if they were started.
     pub(crate) fn awake(&self) -> Option<Vec<Arc<dyn Helper>>> {
-        let state = self.0.lock();
+        let state = lock(&self.0.state);
         matches!(state.stage, Stage::Awake).then(|| state.gpus.clone())
     }
 
@@ -98,7 +94,7 @@ impl Gpus {
     /// the future.
     pub(crate) fn miss(&self, saving: f64, start: f64) {
         let enough = {
-            let mut state = self.0.lock();
+            let mut state = lock(&self.0.state);
             state.missed += saving;
             state.missed >= start
         };
@@ -109,7 +105,7 @@ impl Gpus {
 
     /// Starts them in the background, unless that was done before.
     pub(crate) fn begin(&self) {
-        let mut state = self.0.lock();
+        let mut state = lock(&self.0.state);
         if !matches!(state.stage, Stage::Asleep) {
             return;
         }
@@ -128,7 +124,7 @@ impl Gpus {
             if gpus.is_empty() {
                 inner.hint.store(hint::NONE, Ordering::Relaxed);
             }
-            let mut state = inner.lock();
+            let mut state = lock(&inner.state);
             state.gpus = gpus;
             state.stage = Stage::Awake;
             drop(state);
@@ -143,7 +139,7 @@ impl Gpus {
 
     /// Waits until they are ready, while `wanted` returns true.
     pub(crate) fn wait(&self, wanted: &dyn Fn() -> bool) -> Vec<Arc<dyn Helper>> {
-        let mut state = self.0.lock();
+        let mut state = lock(&self.0.state);
         while matches!(state.stage, Stage::Starting(_)) && wanted() {
             let waited = self.0.changed.wait_timeout(state, START_POLL);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
@@ -156,15 +152,11 @@ impl Gpus {
 
     /// Removes a GPU that failed, with one warning, even if several jobs report it.
     pub(crate) fn remove(&self, broken: &Arc<dyn Helper>, why: &Broken) {
-        let mut state = self.0.lock();
+        let mut state = lock(&self.0.state);
         let before = state.gpus.len();
         state.gpus.retain(|gpu| !Arc::ptr_eq(gpu, broken));
         let (found, none) = (state.gpus.len() < before, state.gpus.is_empty());
         drop(state);
-        if why.hangs {
-            // Never dropped: that would wait for the GPU.
-            std::mem::forget(Arc::clone(broken));
-        }
         if !found {
             return;
         }
@@ -181,7 +173,7 @@ impl Gpus {
 
 impl Drop for Gpus {
     fn drop(&mut self) {
-        let stage = std::mem::replace(&mut self.0.lock().stage, Stage::Awake);
+        let stage = std::mem::replace(&mut lock(&self.0.state).stage, Stage::Awake);
         if let Stage::Starting(thread) = stage {
             // A process must not end while its driver is being started. A panic there changes
             // nothing.

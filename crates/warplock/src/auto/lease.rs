@@ -9,11 +9,11 @@ use crate::portion::{Outcome, Portion, Source};
 /// A helper's access to the queue. Tracks the portions that the helper holds, and returns them if
 /// it fails.
 pub(crate) struct HelperLease<'s, 'q, 'job> {
-    queue: &'s Queue<'q, 'job>,
-    worker: usize,
-    held: VecDeque<Portion>,
+    pub(super) queue: &'s Queue<'q, 'job>,
+    pub(super) worker: usize,
+    pub(super) held: VecDeque<Portion>,
     /// Work for the helper's thread while it waits, if any is left.
-    aside: Option<SideWork<'s>>,
+    pub(super) aside: Option<SideWork<'s>>,
 }
 
 /// CPU work for a helper's thread: a worker of its own, and a function that does one of its
@@ -24,21 +24,6 @@ pub(super) struct SideWork<'s> {
     /// From this age of the helper's oldest portion on, there is no time for another one.
     pub(super) until: Duration,
     pub(super) step: &'s dyn Fn(usize) -> bool,
-}
-
-impl<'s, 'q, 'job> HelperLease<'s, 'q, 'job> {
-    pub(crate) fn new(
-        queue: &'s Queue<'q, 'job>,
-        worker: usize,
-        aside: Option<SideWork<'s>>,
-    ) -> Self {
-        HelperLease {
-            queue,
-            worker,
-            held: VecDeque::new(),
-            aside,
-        }
-    }
 }
 
 impl Drop for HelperLease<'_, '_, '_> {

@@ -31,7 +31,7 @@ use self::crew::Outcomes;
 use self::fast_path::FastPath;
 use self::gpus::Gpus;
 use self::model::{Estimate, Team};
-use self::ranking::{GPU_MARGIN, Ranking};
+use self::ranking::GPU_MARGIN;
 use crate::cpu::CpuBackend;
 use crate::job::Job;
 use crate::lock::lock;
@@ -41,7 +41,7 @@ pub use calibration::Calibration;
 pub(crate) use calibration::Machine;
 pub(crate) use crew::{Crew, Helper, Helpers};
 pub(crate) use gpus::Start;
-pub(crate) use model::{BEYOND_CACHES, Cost, Costs, CpuModel, GpuModel, Model, Shape};
+pub(crate) use model::{BEYOND_CACHES, Cost, Costs, CpuModel, GpuModel, Model, Shape, ways};
 pub(crate) use queue::cuts;
 pub(crate) use worker::Pace;
 #[cfg(any(feature = "cuda", test))]
@@ -68,7 +68,6 @@ pub(crate) struct Planner {
     /// Created by the first job, if there may be GPUs.
     fast_path: OnceLock<FastPath>,
     load: Box<dyn Fn() -> Model + Send + Sync>,
-    there: fn() -> bool,
     corrections: Mutex<Corrections>,
     asked: Mutex<[PinnedAnswer; PINNED_CACHE_PLACES]>,
     /// Bytes of text that each GPU has done.
@@ -96,10 +95,9 @@ impl Planner {
         warn: fn(&str),
     ) -> Self {
         Planner {
-            gpus: Gpus::new(start, warn),
+            gpus: Gpus::new(start, there, warn),
             fast_path: OnceLock::new(),
             load,
-            there,
             corrections: Mutex::default(),
             asked: Mutex::default(),
             done: Mutex::default(),
@@ -108,7 +106,7 @@ impl Planner {
 
     /// Starts the GPUs, if there are any, and waits until they are ready.
     pub(crate) fn wake(&self) {
-        if self.gpus.may_exist(self.there) {
+        if self.gpus.may_exist() {
             self.gpus.begin();
             self.gpus.wait(&|| true);
         }
@@ -127,7 +125,7 @@ impl Planner {
 
     /// Whether there may be GPUs to share work with.
     pub(crate) fn may_have_gpus(&self) -> bool {
-        self.gpus.may_exist(self.there)
+        self.gpus.may_exist()
     }
 
     /// Whether GPUs that have started would take part in one message of this length in pageable
@@ -190,7 +188,7 @@ impl Planner {
     pub(crate) unsafe fn run(&self, cpu: &CpuBackend, job: &Job<'_>) -> Result<Vec<usize>, Error> {
         // SAFETY: by this function's contract.
         let on_cpu = || unsafe { cpu.run(job) };
-        if !self.gpus.may_exist(self.there) || self.fast_path().is_small(job) {
+        if !self.gpus.may_exist() || self.fast_path().is_small(job) {
             return Ok(on_cpu());
         }
         let model = self.model();
@@ -283,11 +281,10 @@ impl Planner {
 
     /// The team with the least corrected time; with `tries`, another one now and then.
     fn choose(&self, like: &Likeness, teams: &[Estimate], tries: bool) -> Estimate {
-        let corrections = &lock(&self.corrections);
-        let ranking = Ranking::new(corrections, like, teams);
-        let best = ranking.best();
+        let corrections = lock(&self.corrections);
+        let best = corrections.best(like, teams);
         match tries {
-            true => *ranking.to_try(best).unwrap_or(best),
+            true => *corrections.to_try(like, teams, best).unwrap_or(best),
             false => *best,
         }
     }
@@ -302,11 +299,10 @@ impl Planner {
         (chosen, all): (&Estimate, &[Estimate]),
         gpus: usize,
     ) -> Crew<'a> {
-        let corrections = &lock(&self.corrections);
-        let ranking = Ranking::new(corrections, like, all);
+        let corrections = lock(&self.corrections);
         let time = |team| {
             let estimate = all.iter().find(|estimate| estimate.team == team);
-            estimate.map_or(f64::INFINITY, |estimate| ranking.time(estimate))
+            estimate.map_or(f64::INFINITY, |estimate| corrections.time(like, estimate))
         };
         let latency = self.model().gpu.latency(shape);
         let busy = (time(Team::Gpus) - latency).max(1.0);
@@ -361,27 +357,21 @@ impl Demanded {
     /// # Safety
     /// Nothing else uses what the job borrows during the call.
     pub(crate) unsafe fn run(&self, cpu: &CpuBackend, job: &Job<'_>) -> Result<Vec<usize>, Error> {
+        let info = job.info();
+        if !self.supports(info.algorithm) {
+            return Err(Error::NoBackend {
+                name: self.names(),
+                reason: format!("{} does not run there; use cpu", info.name),
+            });
+        }
         let crew = Crew {
             redo: false,
             ..Crew::of(cpu)
         };
-        // SAFETY: by this function's contract.
-        let shared = unsafe { crew.run(job, Helpers::Now(self.gpus.clone())) };
-        let broken = shared.parts.into_iter().find_map(|part| {
-            let broken = part.broken?;
-            if broken.hangs {
-                // Never dropped: that would wait for the GPU.
-                std::mem::forget(Arc::clone(&part.helper));
-            }
-            Some(Error::Backend {
-                backend: part.helper.name(),
-                reason: broken.reason,
-            })
-        });
-        if broken.is_some() {
-            // SAFETY: as above; all helpers are done, or hang.
-            unsafe { job.wipe_unverified() };
+        // SAFETY: by this function's contract; once it has run, all helpers are done, or hang.
+        unsafe {
+            let ran = crew.run(job, Helpers::Now(self.gpus.clone()));
+            ran.unless_broken().inspect_err(|_| job.wipe_unverified())
         }
-        broken.map_or(Ok(shared.refused), Err)
     }
 }

@@ -21,29 +21,32 @@ pub(crate) struct Cost {
     pub(crate) chain: f64,
 }
 
-/// A cost for each algorithm and direction.
+/// Something of each algorithm and direction.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Costs(Vec<[Cost; 2]>);
+pub(crate) struct EachWay<T>(Vec<[T; 2]>);
 
-impl Costs {
-    pub(crate) fn new(of: impl Fn(Algorithm, Direction) -> Cost) -> Self {
-        let both = |algorithm| {
-            [
-                of(algorithm, Direction::Encrypt),
-                of(algorithm, Direction::Decrypt),
-            ]
-        };
-        Costs(Algorithm::all().map(both).collect())
+pub(crate) type Costs = EachWay<Cost>;
+
+impl<T: Copy> EachWay<T> {
+    pub(crate) fn new(of: impl Fn(Algorithm, Direction) -> T) -> Self {
+        let both = |algorithm| Direction::BOTH.map(|direction| of(algorithm, direction));
+        EachWay(Algorithm::all().map(both).collect())
     }
 
-    pub(crate) fn of(&self, algorithm: Algorithm, direction: Direction) -> Cost {
-        let row = self.0[algorithm as usize];
-        row[usize::from(direction == Direction::Decrypt)]
+    #[inline]
+    pub(crate) fn of(&self, algorithm: Algorithm, direction: Direction) -> T {
+        self.0[algorithm as usize][direction as usize]
     }
 
-    pub(crate) fn set(&mut self, algorithm: Algorithm, direction: Direction, cost: Cost) {
-        self.0[algorithm as usize][usize::from(direction == Direction::Decrypt)] = cost;
+    pub(crate) fn set(&mut self, algorithm: Algorithm, direction: Direction, value: T) {
+        self.0[algorithm as usize][direction as usize] = value;
     }
+}
+
+/// Every algorithm in both directions.
+pub(crate) fn ways() -> impl Iterator<Item = (Algorithm, Direction)> {
+    let both = |algorithm| Direction::BOTH.map(|direction| (algorithm, direction));
+    Algorithm::all().flat_map(both)
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -91,6 +94,37 @@ impl Model {
             gpu: GpuModel::guess(threads),
         }
     }
+
+    /// The teams to consider, the CPU first.
+    pub(crate) fn teams(
+        &self,
+        shape: &Shape,
+        threads: usize,
+        gpus: usize,
+        pinned: bool,
+    ) -> Vec<Estimate> {
+        let estimate = |team, time| Estimate { team, time };
+        let mut teams = vec![
+            estimate(Team::Cpu, self.cpu.time(shape, threads)),
+            estimate(Team::Gpus, self.gpu.time(shape, gpus, threads, pinned)),
+        ];
+        // From pageable memory, the threads copy. With other work in between they copied so late
+        // that both together were seldom faster than the faster one alone.
+        let workers = threads.saturating_sub(gpus);
+        if pinned && workers > 0 {
+            let (before, work) = (self.gpu.before(shape), self.gpu.work(shape, gpus));
+            let cpu = self.cpu.time(shape, workers);
+            // The fraction of the job that GPUs do, so that both end at the same time.
+            let share = (cpu - before) / (cpu + work);
+            if share > 0.0 {
+                let memory = self.gpu.memory(shape, 1.0);
+                let lost = self.gpu.join + self.cpu.tail(shape);
+                let time = lost + (before + share * work).max(memory);
+                teams.push(estimate(Team::Both, time));
+            }
+        }
+        teams
+    }
 }
 
 /// The rounds of AES, relative to AES-128.
@@ -104,11 +138,11 @@ fn rounds(algorithm: Algorithm) -> f64 {
 
 impl CpuModel {
     pub(crate) fn guess(set: InstructionSet, threads: usize) -> Self {
-        let aes = match set {
-            InstructionSet::Portable => 3.3,
-            InstructionSet::Neon | InstructionSet::AesNi => 0.27,
-            InstructionSet::Vaes256 => 0.14,
-            InstructionSet::Vaes512 => 0.08,
+        let (aes, message) = match set {
+            InstructionSet::Portable => (3.3, 500.0),
+            InstructionSet::Neon | InstructionSet::AesNi => (0.27, 60.0),
+            InstructionSet::Vaes256 => (0.14, 60.0),
+            InstructionSet::Vaes512 => (0.08, 60.0),
         };
         let costs = Costs::new(|algorithm, direction| {
             let aes = aes * rounds(algorithm);
@@ -120,11 +154,6 @@ impl CpuModel {
                     (aes.max(0.3), (4.0 * aes).max(1.0))
                 }
                 _ => (aes, 0.0),
-            };
-            let message = if set == InstructionSet::Portable {
-                500.0
-            } else {
-                60.0
             };
             Cost {
                 fixed: 100.0,
@@ -191,8 +220,7 @@ pub(crate) const BEYOND_CACHES: f64 = 32e6;
 impl GpuModel {
     pub(crate) fn guess(threads: usize) -> Self {
         let costs = Costs::new(|algorithm, direction| {
-            let chained = algorithm.info().mode == Mode::Cbc && direction == Direction::Encrypt;
-            let chained = chained || algorithm.info().mode == Mode::Acorn;
+            let chained = !cuts(algorithm, direction);
             Cost {
                 fixed: 1.2e5,
                 byte: 0.04,
@@ -343,39 +371,6 @@ pub(crate) struct Estimate {
     pub(crate) team: Team,
     /// In nanoseconds.
     pub(crate) time: f64,
-}
-
-impl Model {
-    /// The teams to consider, the CPU first.
-    pub(crate) fn teams(
-        &self,
-        shape: &Shape,
-        threads: usize,
-        gpus: usize,
-        pinned: bool,
-    ) -> Vec<Estimate> {
-        let estimate = |team, time| Estimate { team, time };
-        let mut teams = vec![
-            estimate(Team::Cpu, self.cpu.time(shape, threads)),
-            estimate(Team::Gpus, self.gpu.time(shape, gpus, threads, pinned)),
-        ];
-        // From pageable memory, the threads copy. With other work in between they copied so late
-        // that both together were seldom faster than the faster one alone.
-        let workers = threads.saturating_sub(gpus);
-        if pinned && workers > 0 {
-            let (before, work) = (self.gpu.before(shape), self.gpu.work(shape, gpus));
-            let cpu = self.cpu.time(shape, workers);
-            // The fraction of the job that GPUs do, so that both end at the same time.
-            let share = (cpu - before) / (cpu + work);
-            if share > 0.0 {
-                let memory = self.gpu.memory(shape, 1.0);
-                let lost = self.gpu.join + self.cpu.tail(shape);
-                let time = lost + (before + share * work).max(memory);
-                teams.push(estimate(Team::Both, time));
-            }
-        }
-        teams
-    }
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! The queue from which all CPU threads and all GPUs take the portions of one job. There is no
 //! fixed ratio between them that could be wrong.
 
-use std::collections::HashMap;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
+use std::mem::take;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -26,9 +26,20 @@ pub(crate) const LEAST_CHAINS: usize = 16;
 pub(crate) const CUT_FROM: usize = 1 << 20;
 
 /// Messages that are not taken yet: whole ones, after the rest of a long one.
+#[derive(Default)]
 struct Remaining {
     part: Option<LongPart>,
     messages: Range<usize>,
+}
+
+impl From<Portion> for Remaining {
+    fn from(portion: Portion) -> Self {
+        let (part, messages) = match portion {
+            Portion::Part(part) => (Some(part), 0..0),
+            Portion::Messages(messages) => (None, messages),
+        };
+        Remaining { part, messages }
+    }
 }
 
 /// A long message that is worked on in parts.
@@ -56,10 +67,9 @@ pub(crate) struct Queue<'q, 'job> {
     cpu: &'q CpuBackend,
     /// Messages of this length and more are cut.
     long: usize,
-    /// Whether the mode allows cutting.
+    /// Whether the mode allows cutting. Otherwise it is chained, and a thread needs several messages
+    /// at the same time.
     cuts: bool,
-    /// Whether the mode is chained, so that a thread needs several messages at the same time.
-    chained: bool,
     /// Mean bytes per message.
     mean: usize,
     inner: Mutex<Inner>,
@@ -81,19 +91,14 @@ fn weight(bytes: usize, messages: usize) -> u64 {
 impl<'q, 'job> Queue<'q, 'job> {
     /// All of a job. Workers are added next.
     pub(crate) fn new(job: &'q Job<'job>, cpu: &'q CpuBackend, long: usize) -> Self {
-        let cuts = cuts(job.info().algorithm, job.direction());
         Queue {
             job,
             cpu,
             long,
-            cuts,
-            chained: !cuts,
+            cuts: cuts(job.info().algorithm, job.direction()),
             mean: (job.text_bytes() / job.count().max(1) as u64) as usize,
             inner: Mutex::new(Inner {
-                fresh: Remaining {
-                    part: None,
-                    messages: 0..job.count(),
-                },
+                fresh: Portion::Messages(0..job.count()).into(),
                 for_cpu: VecDeque::new(),
                 left: job.text_bytes() + (job.count() * MESSAGE_BYTES) as u64,
                 workers: Vec::new(),
@@ -170,13 +175,7 @@ impl<'q, 'job> Queue<'q, 'job> {
         if inner.others_are_done_before(worker, least, now) {
             return None;
         }
-        let mut fresh = std::mem::replace(
-            &mut inner.fresh,
-            Remaining {
-                part: None,
-                messages: 0..0,
-            },
-        );
+        let mut fresh = take(&mut inner.fresh);
         let portion = self.cut(inner, &mut fresh, limits, want);
         inner.fresh = fresh;
         portion
@@ -185,7 +184,7 @@ impl<'q, 'job> Queue<'q, 'job> {
     /// The fewest bytes that are worth a portion.
     pub(super) fn least_of(&self, limits: &Limits) -> usize {
         let least = limits.least.min(limits.usual);
-        match self.chained && !limits.fits {
+        match !self.cuts && !limits.fits {
             true => least.max(LEAST_CHAINS * self.mean),
             false => least,
         }
@@ -238,10 +237,8 @@ impl<'q, 'job> Queue<'q, 'job> {
             // A message too long for a GPU's buffers, in a mode that cannot be cut: the CPU is
             // faster anyway.
             region.messages.start += 1;
-            inner.for_cpu.push_back(Remaining {
-                part: None,
-                messages: first..first + 1,
-            });
+            let message = Portion::Messages(first..first + 1);
+            inner.for_cpu.push_back(message.into());
         }
     }
 
@@ -302,7 +299,7 @@ impl<'q, 'job> Queue<'q, 'job> {
                 return index;
             }
             bytes += len + MESSAGE_BYTES;
-            let full = match self.chained && !limits.fits {
+            let full = match !self.cuts && !limits.fits {
                 true => bytes >= want && count + 1 >= LEAST_CHAINS || bytes >= 16 * want,
                 false => bytes >= want,
             };
@@ -327,7 +324,7 @@ impl<'q, 'job> Queue<'q, 'job> {
         if limits.fits {
             let fit = limits.most / self.room(len).max(aad);
             count = count.min(fit).min(limits.messages);
-        } else if self.chained {
+        } else if !self.cuts {
             count = count.max(LEAST_CHAINS).min((16 * want).div_ceil(each));
         }
         messages.end.min(messages.start + count)
@@ -378,16 +375,7 @@ impl<'q, 'job> Queue<'q, 'job> {
         let mut inner = self.lock();
         for portion in portions {
             inner.left += self.weight(&portion);
-            inner.for_cpu.push_back(match portion {
-                Portion::Part(part) => Remaining {
-                    messages: 0..0,
-                    part: Some(part),
-                },
-                Portion::Messages(messages) => Remaining {
-                    messages,
-                    part: None,
-                },
-            });
+            inner.for_cpu.push_back(portion.into());
         }
     }
 

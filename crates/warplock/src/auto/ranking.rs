@@ -15,59 +15,45 @@ const RETRY_RATIO: [f64; 2] = [1.5, 3.0];
 /// noticed.
 const RETRY_MAX_NANOSECONDS: f64 = 1e7;
 
-/// The teams that could take a job, with the corrections for jobs like it.
-pub(super) struct Ranking<'a> {
-    corrections: &'a Corrections,
-    like: &'a Likeness,
-    teams: &'a [Estimate],
-}
-
-impl<'a> Ranking<'a> {
-    pub(super) fn new(
-        corrections: &'a Corrections,
-        like: &'a Likeness,
-        teams: &'a [Estimate],
-    ) -> Self {
-        Ranking {
-            corrections,
-            like,
-            teams,
-        }
-    }
-
+impl Corrections {
     /// A team's corrected time.
-    pub(super) fn time(&self, estimate: &Estimate) -> f64 {
-        estimate.time * self.corrections.factor(self.like, estimate.team)
+    pub(super) fn time(&self, like: &Likeness, estimate: &Estimate) -> f64 {
+        estimate.time * self.factor(like, estimate.team)
     }
 
     /// A team's corrected time, with the margin that GPUs must have.
-    fn rank(&self, estimate: &Estimate) -> f64 {
+    fn rank(&self, like: &Likeness, estimate: &Estimate) -> f64 {
         match estimate.team {
-            Team::Cpu => GPU_MARGIN * self.time(estimate),
-            Team::Gpus | Team::Both => self.time(estimate),
+            Team::Cpu => GPU_MARGIN * self.time(like, estimate),
+            Team::Gpus | Team::Both => self.time(like, estimate),
         }
     }
 
     /// The team with the least time.
-    pub(super) fn best(&self) -> &'a Estimate {
-        let all = self.teams.iter();
-        all.min_by(|a, b| self.rank(a).total_cmp(&self.rank(b)))
+    pub(super) fn best<'a>(&self, like: &Likeness, teams: &'a [Estimate]) -> &'a Estimate {
+        let all = teams.iter();
+        all.min_by(|a, b| self.rank(like, a).total_cmp(&self.rank(like, b)))
             .expect("the CPU is always a team")
     }
 
     /// Another team that might have become better than the `best`: the model may be wrong, or
     /// clocks and other programs have changed, and only a try can show it. Only if the best is
     /// reliably known, so that a program's first jobs go where they should.
-    pub(super) fn to_try(&self, best: &Estimate) -> Option<&'a Estimate> {
-        let least = self.rank(best);
-        if least >= RETRY_MAX_NANOSECONDS || !self.corrections.is_well_known(self.like, best.team) {
+    pub(super) fn to_try<'a>(
+        &self,
+        like: &Likeness,
+        teams: &'a [Estimate],
+        best: &Estimate,
+    ) -> Option<&'a Estimate> {
+        let least = self.rank(like, best);
+        if least >= RETRY_MAX_NANOSECONDS || !self.is_well_known(like, best.team) {
             return None;
         }
-        self.teams.iter().find(|other| {
-            let unseen = self.corrections.is_unseen(self.like, other.team);
+        teams.iter().find(|other| {
+            let unseen = self.is_unseen(like, other.team);
             other.team != best.team
-                && self.corrections.is_due(self.like, other.team)
-                && self.rank(other) < RETRY_RATIO[usize::from(unseen)] * least
+                && self.is_due(like, other.team)
+                && self.rank(like, other) < RETRY_RATIO[usize::from(unseen)] * least
         })
     }
 }

@@ -231,6 +231,19 @@ fn demanded_gpus_fail_instead_of_falling_back() {
     }
 }
 
+#[test]
+fn what_demanded_gpus_do_not_have_is_refused_by_name() {
+    let gpus = vec![Fake::new("cuda:0", 1.0, Fault::None) as Arc<dyn Helper>];
+    let (demanded, cpu) = (Demanded { gpus }, cpu(1));
+    // SAFETY: nothing else uses the buffers.
+    let run = |job: &Job<'_>| unsafe { demanded.run(&cpu, job) };
+    let ran = compare(Algorithm::Acorn128, Direction::Encrypt, 1, 16, run);
+    assert_eq!(
+        ran.unwrap_err().to_string(),
+        "backend 'cuda:0' cannot be used: acorn-128 does not run there; use cpu"
+    );
+}
+
 /// Threads that are busy elsewhere were added as workers, and never come.
 #[test]
 fn a_job_ends_even_if_no_thread_comes() {
@@ -268,7 +281,7 @@ fn a_job_ends_even_if_no_thread_comes() {
 #[test]
 fn gpus_whose_start_panics_count_as_absent() {
     let start = || -> (Vec<Arc<dyn Helper>>, Vec<String>) { panic!("injected") };
-    let gpus = super::gpus::Gpus::new(Box::new(start), |_| panic!("injected, too"));
+    let gpus = super::gpus::Gpus::new(Box::new(start), || true, |_| panic!("injected, too"));
     gpus.begin();
     assert!(gpus.wait(&|| true).is_empty() && gpus.are_none());
 }

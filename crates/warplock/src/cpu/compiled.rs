@@ -153,23 +153,10 @@ macro_rules! kernels_of {
                 unsafe { specialize_store!(io => body::ecb_each::<$lanes>(keys, io)) }
             }
             #[target_feature(enable = $features)]
-            unsafe fn ctr(
-                &self,
-                key: &AesKey,
-                counter: &mut [u8; 16],
-                bits: CounterBits,
-                io: Io,
-            ) {
+            unsafe fn ctr(&self, key: &AesKey, counter: &mut [u8; 16], io: Io) {
                 // SAFETY: as above.
                 unsafe {
-                    match bits {
-                        CounterBits::B32 => {
-                            specialize_load!(io => body::ctr::<$lanes, { body::WIDE }>(key, counter, CounterBits::B32, false, io));
-                        }
-                        CounterBits::B128 => {
-                            specialize_load!(io => body::ctr::<$lanes, { body::WIDE }>(key, counter, CounterBits::B128, false, io));
-                        }
-                    }
+                    specialize_load!(io => body::ctr::<$lanes, { body::WIDE }>(key, counter, CounterBits::B128, false, io));
                 }
             }
             #[target_feature(enable = $features)]

@@ -74,8 +74,7 @@ impl Io {
                 src: self.src.add(offset),
                 dst: self.dst.add(offset),
                 len,
-                non_temporal: self.non_temporal,
-                cold: self.cold,
+                ..self
             }
         }
     }
@@ -104,6 +103,21 @@ pub(crate) enum CounterBits {
     B32,
     /// CTR as OpenSSL and most programs have it.
     B128,
+}
+
+impl CounterBits {
+    /// The counter `blocks` later.
+    pub(crate) fn advance(self, counter: [u8; 16], blocks: u64) -> [u8; 16] {
+        let start = u128::from_be_bytes(counter);
+        let next = match self {
+            CounterBits::B32 => {
+                let low = (start as u32).wrapping_add(blocks as u32);
+                start & !u128::from(u32::MAX) | u128::from(low)
+            }
+            CounterBits::B128 => start.wrapping_add(u128::from(blocks)),
+        };
+        next.to_be_bytes()
+    }
 }
 
 /// The next counter block of a GCM message.
@@ -182,9 +196,9 @@ pub(crate) trait Kernels: Sync {
     /// AES-128 encryption of each block under the 16 bytes at the same place of `keys`.
     unsafe fn ecb_each(&self, keys: &[u8], io: Io);
 
-    /// XOR with the key stream from `counter` on; any length. `counter` ends after the last block
-    /// begun.
-    unsafe fn ctr(&self, key: &AesKey, counter: &mut [u8; 16], bits: CounterBits, io: Io);
+    /// XOR with the key stream from `counter` on, of which all 128 bits count; any length. `counter`
+    /// ends after the last block begun.
+    unsafe fn ctr(&self, key: &AesKey, counter: &mut [u8; 16], io: Io);
 
     /// CBC decryption; `prev` is the IV and becomes the last ciphertext block.
     unsafe fn cbc_decrypt(&self, key: &AesKey, prev: &mut [u8; 16], io: Io);

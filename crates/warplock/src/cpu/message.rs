@@ -125,18 +125,15 @@ impl Running {
             Running::Cbc { .. } => Running::Cbc {
                 prev: Carried(before),
             },
-            Running::Ctr { counter } => {
-                let counter = u128::from_be_bytes(counter.0).wrapping_add(u128::from(blocks));
-                Running::Ctr {
-                    counter: Carried(counter.to_be_bytes()),
-                }
-            }
+            Running::Ctr { counter } => Running::Ctr {
+                counter: Carried(CounterBits::B128.advance(counter.0, blocks)),
+            },
             Running::Xts { tweak } => Running::Xts {
                 tweak: Tweak(xts_skip(tweak.0, blocks)),
             },
             Running::Gcm(gcm) => {
                 let mut later = gcm.clone();
-                later.counter.block = skip32(gcm.counter.block, blocks);
+                later.counter.block = CounterBits::B32.advance(gcm.counter.block, blocks);
                 later.y = [0; 16];
                 later.text_len = 0;
                 Running::Gcm(later)
@@ -276,7 +273,7 @@ impl Running {
                         prev.0 = chain[0].prev;
                     }
                 },
-                Running::Ctr { counter } => kernels.ctr(key, &mut counter.0, CounterBits::B128, io),
+                Running::Ctr { counter } => kernels.ctr(key, &mut counter.0, io),
                 Running::Xts { tweak } => kernels.xts(key, None, direction, &mut tweak.0, io),
                 Running::Gcm(gcm) => {
                     let hash = ghash_key(prepared);
@@ -315,13 +312,8 @@ impl Running {
             if let Running::Xts { tweak } = self
                 && stolen > 0
             {
-                steal(
-                    kernels,
-                    prepared,
-                    direction,
-                    tweak.0,
-                    io.part(whole, stolen),
-                );
+                let end = io.part(whole, stolen);
+                steal(kernels, prepared, direction, tweak.0, end);
             }
         }
     }
@@ -363,16 +355,6 @@ fn wipe(block: &mut [u8; 16]) {
     compiler_fence(Ordering::SeqCst);
 }
 
-/// GCM's counter, `blocks` later: 32 bits that wrap (SP 800-38D, 6.2).
-fn skip32(counter: [u8; 16], blocks: u64) -> [u8; 16] {
-    let (head, low) = counter.split_at(12);
-    let low = u32::from_be_bytes(*low.first_chunk().expect("the last four of 16 bytes"));
-    let mut later = [0; 16];
-    later[..12].copy_from_slice(head);
-    later[12..].copy_from_slice(&low.wrapping_add(blocks as u32).to_be_bytes());
-    later
-}
-
 fn tweak_key(prepared: &Prepared) -> &AesKey {
     let key = prepared.tweak.as_ref();
     key.expect("an XTS key has a second half")
@@ -400,7 +382,7 @@ impl Gcm {
         }
         Gcm {
             counter: GcmCounter {
-                block: skip32(first, 1),
+                block: CounterBits::B32.advance(first, 1),
                 hidden: iv.len() != 12,
             },
             y,
@@ -464,14 +446,11 @@ unsafe fn steal(
     };
     // SAFETY: `io.len` is below 32; the rest by this function's contract.
     unsafe {
+        let xts = |tweak, block: &mut [u8; 16]| {
+            kernels.xts(&prepared.aes, None, direction, tweak, Io::in_place(block));
+        };
         let mut block = io.src.cast::<[u8; 16]>().read();
-        kernels.xts(
-            &prepared.aes,
-            None,
-            direction,
-            &mut first,
-            Io::in_place(&mut block),
-        );
+        xts(&mut first, &mut block);
         // Its head becomes the partial block, its tail fills up the other.
         let mut other = block;
         let behind = io.src.add(16);
@@ -479,13 +458,7 @@ unsafe fn steal(
         io.dst
             .add(16)
             .copy_from_nonoverlapping(block.as_ptr(), partial);
-        kernels.xts(
-            &prepared.aes,
-            None,
-            direction,
-            &mut second,
-            Io::in_place(&mut other),
-        );
+        xts(&mut second, &mut other);
         io.dst.cast::<[u8; 16]>().write(other);
     }
 }

@@ -60,16 +60,6 @@ impl CpuBackend {
         (threads > 1).then_some((others, threads))
     }
 
-    /// [`CpuBackend::worth`] for a job. A single message asks by itself.
-    #[inline]
-    pub(super) fn worth_for(&self, job: &Job<'_>) -> Option<(&Pool, usize)> {
-        if job.count() < 2 {
-            return None;
-        }
-        let what = (job.info().algorithm, job.direction());
-        self.worth(what, job.text_bytes(), job.count())
-    }
-
     /// Works on a message, as [`Running::update`]; long runs are cut over the threads.
     ///
     /// # Safety

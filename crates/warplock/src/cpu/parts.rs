@@ -31,11 +31,6 @@ impl CpuBackend {
         1 + self.others.as_ref().map_or(0, Pool::count)
     }
 
-    /// Whether there are other threads than the caller's.
-    pub(crate) fn has_others(&self) -> bool {
-        self.others.is_some()
-    }
-
     /// Runs `work` on up to `count` threads, with numbers from 0 on, and `meanwhile` on this one;
     /// if fewer have come by then, this thread also does `work`. Waits for those that came, and
     /// returns their number. If there are no other threads, this one starts with `work`.

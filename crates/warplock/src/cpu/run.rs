@@ -53,10 +53,14 @@ impl CpuBackend {
     /// # Safety
     /// Nothing else uses what the job borrows during the call.
     pub(crate) unsafe fn run(&self, job: &Job<'_>) -> Vec<usize> {
-        match self.worth_for(job) {
-            Some((others, threads)) => self.run_parallel(job, others, threads),
-            None => self.run_messages(job, 0..job.count()),
+        let (what, count) = ((job.info().algorithm, job.direction()), job.count());
+        // A single message asks by itself.
+        if count > 1
+            && let Some((others, threads)) = self.worth(what, job.text_bytes(), count)
+        {
+            return self.run_parallel(job, others, threads);
         }
+        self.run_messages(job, 0..count)
     }
 
     pub(crate) fn kernels(&self) -> &'static dyn Kernels {
@@ -107,7 +111,8 @@ impl CpuBackend {
             return Vec::new();
         }
         if job.info().mode == Mode::Acorn {
-            return acorn::run_messages(self.kernels.set(), job, messages);
+            let kernels = acorn::LaneKernels::of(self.kernels.set());
+            return acorn::run_messages(kernels, job, messages);
         }
         if job.info().algorithm == Algorithm::Aes128Ecb
             && job.direction() == Direction::Encrypt
@@ -194,15 +199,13 @@ impl CpuBackend {
             }
             make_tweaks(self.kernels, prepared, tweaks);
             for (message, &mut tweak) in together.drain(..).zip(tweaks) {
-                let Message {
-                    input, output, len, ..
-                } = message;
                 let mut state = Running::Xts {
                     tweak: Tweak(tweak),
                 };
                 // SAFETY: by the job's checks the pointers are valid, and no outputs overlap.
                 unsafe {
-                    let io = self.io(job.text_bytes(), input, output, len);
+                    let bytes = job.text_bytes();
+                    let io = self.io(bytes, message.input, message.output, message.len);
                     state.finish(self.kernels, prepared, job.direction(), io);
                 }
             }
@@ -429,25 +432,17 @@ impl CpuBackend {
             let mut chains: Vec<_> = messages
                 .enumerate()
                 .map(|(place, index)| {
-                    let Message {
-                        input,
-                        output,
-                        len,
-                        iv,
-                        ..
-                    } = job.message(index);
-                    let prev = *iv
-                        .bytes()
-                        .first_chunk()
-                        .expect("the job was checked: IVs are blocks");
+                    let message = job.message(index);
+                    let non_temporal = non_temporal && message.len >= LEAST_NON_TEMPORAL_CHAIN;
+                    let iv = message.iv.bytes().first_chunk();
                     Chain {
                         key: match self.key(job, index) {
                             MessageKey::Prepared(prepared) => &prepared.aes,
                             MessageKey::Bytes(_) => &own[place],
                         },
-                        prev,
-                        io: Io::new(input, output, len)
-                            .with_non_temporal(non_temporal && len >= LEAST_NON_TEMPORAL_CHAIN),
+                        prev: *iv.expect("the job was checked: IVs are blocks"),
+                        io: Io::new(message.input, message.output, message.len)
+                            .with_non_temporal(non_temporal),
                     }
                 })
                 .collect();

@@ -44,32 +44,12 @@ pub(crate) trait Words: Copy {
     fn xor_and(self, a: Self, b: Self) -> Self;
 }
 
-/// What entered a line the given number of steps before, 33 to 63, through the tap for it.
+/// What entered a line the given number of steps before, 33 to 63, through a tap that is for this
+/// alone.
 macro_rules! lag {
-    ($state:ident.$line:ident, $tap:ident, $steps:literal) => {
-        W::tap::<{ 64 - $steps }, { $steps - 32 }>($state.$line, &mut $state.taps.$tap)
+    ($state:ident.$line:ident, $tap:literal, $steps:literal) => {
+        W::tap::<{ 64 - $steps }, { $steps - 32 }>($state.$line, &mut $state.taps[$tap])
     };
-}
-
-/// A tap for each delay that the steps name.
-#[derive(Clone, Copy)]
-#[repr(C)]
-pub(crate) struct Taps<W: Words> {
-    a38: W::Tap,
-    a49: W::Tap,
-    a61: W::Tap,
-    b41: W::Tap,
-    b46: W::Tap,
-    c43: W::Tap,
-    c47: W::Tap,
-    d33: W::Tap,
-    d39: W::Tap,
-    e34: W::Tap,
-    e37: W::Tap,
-    g45: W::Tap,
-    g54: W::Tap,
-    g59: W::Tap,
-    f4: W::Tap,
 }
 
 /// The state.
@@ -83,7 +63,8 @@ pub(crate) struct Lines<W: Words> {
     pub(crate) e: W::Line,
     pub(crate) g: W::Line,
     pub(crate) f: W::Line,
-    pub(crate) taps: Taps<W>,
+    /// A tap for each delay that the steps name.
+    taps: [W::Tap; 15],
 }
 
 /// Masks of a block's steps in which a control bit is set or text is absorbed.
@@ -107,9 +88,6 @@ impl<W: Words> Lines<W> {
     /// The state before the first step.
     pub(crate) fn new(zero: W::Line, tap: W::Tap) -> Self {
         let [a, b, c, d, e, g, f] = [zero; 7];
-        let [a38, a49, a61, b41, b46] = [tap; 5];
-        let [c43, c47, d33, d39, e34] = [tap; 5];
-        let [e37, g45, g54, g59, f4] = [tap; 5];
         Lines {
             a,
             b,
@@ -118,40 +96,37 @@ impl<W: Words> Lines<W> {
             e,
             g,
             f,
-            taps: Taps {
-                a38,
-                a49,
-                a61,
-                b41,
-                b46,
-                c43,
-                c47,
-                d33,
-                d39,
-                e34,
-                e37,
-                g45,
-                g54,
-                g59,
-                f4,
-            },
+            taps: [tap; 15],
         }
+    }
+
+    /// All delay lines.
+    pub(crate) fn all(&mut self) -> [&mut W::Line; 7] {
+        [
+            &mut self.a,
+            &mut self.b,
+            &mut self.c,
+            &mut self.d,
+            &mut self.e,
+            &mut self.g,
+            &mut self.f,
+        ]
     }
 
     /// Everything up to F.
     #[inline(always)]
     fn begin(&mut self) -> BlockStart<W> {
-        let (a38, a61) = (lag!(self.a, a38, 38), lag!(self.a, a61, 61));
-        let (b41, b46) = (lag!(self.b, b41, 41), lag!(self.b, b46, 46));
-        let (c43, c47) = (lag!(self.c, c43, 43), lag!(self.c, c47, 47));
-        let (d33, d39) = (lag!(self.d, d33, 33), lag!(self.d, d39, 39));
-        let (e34, e37) = (lag!(self.e, e34, 34), lag!(self.e, e37, 37));
+        let (a38, a61) = (lag!(self.a, 0, 38), lag!(self.a, 1, 61));
+        let (b41, b46) = (lag!(self.b, 2, 41), lag!(self.b, 3, 46));
+        let (c43, c47) = (lag!(self.c, 4, 43), lag!(self.c, 5, 47));
+        let (d33, d39) = (lag!(self.d, 6, 33), lag!(self.d, 7, 39));
+        let (e34, e37) = (lag!(self.e, 8, 34), lag!(self.e, 9, 37));
         let (g45, g54, g59) = (
-            lag!(self.g, g45, 45),
-            lag!(self.g, g54, 54),
-            lag!(self.g, g59, 59),
+            lag!(self.g, 10, 45),
+            lag!(self.g, 11, 54),
+            lag!(self.g, 12, 59),
         );
-        let a49 = lag!(self.a, a49, 49);
+        let a49 = lag!(self.a, 13, 49);
 
         let a = b46.xor3(a38, a61);
         let b = c47.xor3(b41, b46);
@@ -177,7 +152,7 @@ impl<W: Words> Lines<W> {
     fn end(&mut self, f: W, start: &BlockStart<W>) {
         self.f = W::push(self.f, f);
         // With F's block in the line, four steps before are 36.
-        let f4 = lag!(self.f, f4, 36);
+        let f4 = lag!(self.f, 14, 36);
         self.g = W::push(self.g, f4.xor3(start.g54, start.g59));
     }
 

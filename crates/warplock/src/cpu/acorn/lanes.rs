@@ -14,6 +14,7 @@
 use std::sync::atomic::{Ordering, compiler_fence};
 
 use super::block::{Lines, Masks, Words};
+use crate::job::Message;
 
 /// Bytes of a tile: a cache line. Messages often lie a power of two apart, so that the lanes
 /// compete for a few lines; each line is used up when it is loaded.
@@ -74,11 +75,7 @@ pub(crate) trait Wide: Words {
 /// A message for a lane.
 pub(crate) struct Work<'a> {
     pub(crate) key: &'a [u8; 16],
-    pub(crate) iv: &'a [u8; 16],
-    pub(crate) aad: &'a [u8],
-    pub(crate) src: *const u8,
-    pub(crate) dst: *mut u8,
-    pub(crate) len: usize,
+    pub(crate) message: Message<'a>,
     pub(crate) tag: [u8; 16],
 }
 
@@ -98,11 +95,11 @@ enum Part {
 impl Work<'_> {
     /// Where the text begins in the run.
     fn text(&self) -> usize {
-        self.aad.len() + PAD
+        self.message.aad.len() + PAD
     }
 
     fn text_end(&self) -> usize {
-        self.text() + self.len
+        self.text() + self.message.len
     }
 
     /// Bytes in the run.
@@ -112,8 +109,8 @@ impl Work<'_> {
 
     /// The content of the tile at `x`, and how many tiles of this kind follow each other there.
     fn part(&self, x: usize) -> (Part, usize) {
-        if x + TILE <= self.aad.len() {
-            (Part::Aad, (self.aad.len() - x) / TILE)
+        if x + TILE <= self.message.aad.len() {
+            (Part::Aad, (self.message.aad.len() - x) / TILE)
         } else if x >= self.text() && x + TILE <= self.text_end() {
             (Part::Text, (self.text_end() - x) / TILE)
         } else if x >= self.end() {
@@ -128,7 +125,7 @@ impl Work<'_> {
     /// Fills `tile` with the run's bytes from `x` on, without the 1 bit that starts each padding.
     fn fill(&self, x: usize, tile: &mut [u8; TILE]) {
         *tile = [0; TILE];
-        if let Some(rest) = self.aad.get(x..)
+        if let Some(rest) = self.message.aad.get(x..)
             && !rest.is_empty()
         {
             let len = rest.len().min(TILE);
@@ -139,7 +136,7 @@ impl Work<'_> {
             let tile = &mut tile[first - x..last - x];
             // SAFETY: inside the text, which can be read.
             unsafe {
-                let src = self.src.add(first - self.text());
+                let src = self.message.input.add(first - self.text());
                 src.copy_to_nonoverlapping(tile.as_mut_ptr(), tile.len());
             }
         }
@@ -152,7 +149,7 @@ impl Work<'_> {
             let tile = &tile[first - x..last - x];
             // SAFETY: inside the text, which can be written.
             unsafe {
-                let dst = self.dst.add(first - self.text());
+                let dst = self.message.output.add(first - self.text());
                 dst.copy_from_nonoverlapping(tile.as_ptr(), tile.len());
             }
         }
@@ -192,7 +189,7 @@ struct Tiles([[u8; TILE]; MOST]);
 /// Seals or opens up to `N` messages, and computes their tags.
 ///
 /// # Safety
-/// The machine has the instructions; each message's `src` can be read and `dst` written, they are
+/// The machine has the instructions; each message's input can be read and its output written, they are
 /// equal or do not overlap, no message writes where another one reads or writes, and no run is
 /// longer than [`LONGEST`].
 #[inline(always)]
@@ -207,8 +204,8 @@ pub(crate) unsafe fn run<W: Wide, const OPEN: bool>(work: &mut [Work<'_>]) {
     let mut end = 0;
     for (lane, work) in work.iter().enumerate() {
         input.0[lane][..16].copy_from_slice(work.key);
-        input.0[lane][16..32].copy_from_slice(work.iv);
-        borders.aad_end[lane] = work.aad.len() as u32;
+        input.0[lane][16..32].copy_from_slice(work.message.iv.bytes());
+        borders.aad_end[lane] = work.message.aad.len() as u32;
         borders.text_end[lane] = work.text_end() as u32;
         end = end.max(work.end());
     }
@@ -242,13 +239,13 @@ pub(crate) unsafe fn run<W: Wide, const OPEN: bool>(work: &mut [Work<'_>]) {
                 match part {
                     Part::Text => {
                         no_text = false;
-                        places.from[lane] = work.src.add(x - work.text());
-                        places.to[lane] = work.dst.add(x - work.text());
+                        places.from[lane] = work.message.input.add(x - work.text());
+                        places.to[lane] = work.message.output.add(x - work.text());
                         places.step[lane] = TILE;
                     }
                     Part::Aad => {
                         all_text = false;
-                        places.from[lane] = work.aad.as_ptr().add(x);
+                        places.from[lane] = work.message.aad.as_ptr().add(x);
                         places.step[lane] = TILE;
                     }
                     Part::Zeros => {

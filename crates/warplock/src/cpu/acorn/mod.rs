@@ -27,7 +27,7 @@ use super::InstructionSet;
 use super::finish::write_or_verify_tag;
 use super::kernels::Io;
 use crate::Direction;
-use crate::job::{Iv, Job, Message};
+use crate::job::Job;
 
 /// Messages that are ordered by length together: enough to find some of about the same length,
 /// few enough to keep to a part of the memory.
@@ -74,7 +74,7 @@ impl LaneKernels {
     }
 
     /// The lanes that an instruction set uses.
-    fn of(set: InstructionSet) -> Option<&'static LaneKernels> {
+    pub(crate) fn of(set: InstructionSet) -> Option<&'static LaneKernels> {
         match set {
             InstructionSet::Portable => None,
             _ => LaneKernels::all().next(),
@@ -87,14 +87,10 @@ pub(crate) const TOGETHER: usize = 4 * MOST;
 
 /// Runs some messages of a job on this thread; returns those that did not verify.
 pub(crate) fn run_messages(
-    set: InstructionSet,
+    kernels: Option<&LaneKernels>,
     job: &Job<'_>,
     messages: Range<usize>,
 ) -> Vec<usize> {
-    run_with(LaneKernels::of(set), job, messages)
-}
-
-fn run_with(kernels: Option<&LaneKernels>, job: &Job<'_>, messages: Range<usize>) -> Vec<usize> {
     let mut failed = Vec::new();
     let Some(kernels) = kernels else {
         failed.extend(messages.filter(|&index| !run_one(job, index)));
@@ -102,7 +98,6 @@ fn run_with(kernels: Option<&LaneKernels>, job: &Job<'_>, messages: Range<usize>
     };
     let mut order = Vec::with_capacity(messages.len().min(WINDOW));
     let mut group = Vec::with_capacity(kernels.lanes);
-    let mut places = Vec::with_capacity(kernels.lanes);
     for start in messages.clone().step_by(WINDOW) {
         order.clear();
         let window = start..messages.end.min(start + WINDOW);
@@ -126,12 +121,11 @@ fn run_with(kernels: Option<&LaneKernels>, job: &Job<'_>, messages: Range<usize>
                 continue;
             }
             group.clear();
-            places.clear();
-            for &(_, index) in together {
-                let message = job.message(index);
-                group.push(work(key(job, index), &message));
-                places.push(message);
-            }
+            group.extend(together.iter().map(|&(_, index)| Work {
+                key: key(job, index),
+                message: job.message(index),
+                tag: [0; 16],
+            }));
             // SAFETY: by the job's checks the pointers are valid and no outputs overlap; the
             // kernels were found on this machine.
             unsafe {
@@ -140,9 +134,9 @@ fn run_with(kernels: Option<&LaneKernels>, job: &Job<'_>, messages: Range<usize>
                     Direction::Decrypt => (kernels.open)(&mut group),
                 }
             }
-            for ((work, message), &(_, index)) in group.iter().zip(&places).zip(together) {
+            for (work, &(_, index)) in group.iter().zip(together) {
                 // SAFETY: by the job's checks; this message is done.
-                if !unsafe { write_or_verify_tag(job.direction(), message, &work.tag) } {
+                if !unsafe { write_or_verify_tag(job.direction(), &work.message, &work.tag) } {
                     failed.push(index);
                 }
             }
@@ -159,32 +153,12 @@ fn key<'a>(job: &Job<'a>, index: usize) -> &'a [u8; 16] {
         .expect("the job was checked: the key has 16 bytes")
 }
 
-fn nonce<'a>(message: &Message<'a>) -> &'a [u8; 16] {
-    match message.iv {
-        Iv::Bytes(bytes) => bytes
-            .try_into()
-            .expect("the job was checked: a nonce of 16 bytes"),
-        Iv::Sector(_) => unreachable!("the job was checked: only XTS has sectors"),
-    }
-}
-
-/// A message for a lane.
-fn work<'a>(key: &'a [u8; 16], message: &Message<'a>) -> Work<'a> {
-    Work {
-        key,
-        iv: nonce(message),
-        aad: message.aad,
-        src: message.input,
-        dst: message.output,
-        len: message.len,
-        tag: [0; 16],
-    }
-}
-
 /// Runs one message on integers; false if it did not verify.
 fn run_one(job: &Job<'_>, index: usize) -> bool {
     let message = job.message(index);
-    let mut state = Acorn::start(key(job, index), nonce(&message), message.aad);
+    let nonce = message.iv.bytes().try_into();
+    let nonce = nonce.expect("the job was checked: a nonce of 16 bytes");
+    let mut state = Acorn::start(key(job, index), nonce, message.aad);
     let io = Io::new(message.input, message.output, message.len);
     // SAFETY: by the job's checks the pointers are valid and no other message's output overlaps.
     unsafe {

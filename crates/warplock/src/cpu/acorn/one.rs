@@ -54,17 +54,7 @@ pub(crate) struct Acorn(Lines<u32>);
 impl Drop for Acorn {
     fn drop(&mut self) {
         // The register can be run backwards to the key, so it is wiped.
-        let Lines {
-            a,
-            b,
-            c,
-            d,
-            e,
-            g,
-            f,
-            taps: _,
-        } = &mut self.0;
-        for line in [a, b, c, d, e, g, f] {
+        for line in self.0.all() {
             line.zeroize();
         }
     }
@@ -99,7 +89,7 @@ impl Acorn {
             last[..rest.len()].copy_from_slice(rest);
             let before = state.0;
             state.0.absorb(u32::from_le_bytes(last));
-            state.keep(&before, rest.len());
+            state.keep(before, rest.len());
         }
         state.pad(u32::MAX);
         state
@@ -152,7 +142,7 @@ impl Acorn {
                 },
             };
             let result = self.0.mixed(u32::from_le_bytes(word), &masks);
-            self.keep(&lines, rest);
+            self.keep(lines, rest);
             let result = result.to_le_bytes();
             text.dst.copy_from_nonoverlapping(result.as_ptr(), rest);
         }
@@ -190,17 +180,10 @@ impl Acorn {
     }
 
     /// Undoes the steps of the last block after its first `bytes`, 1 to 3.
-    fn keep(&mut self, before: &Lines<u32>, bytes: usize) {
-        let cut = |now: &mut u64, before: u64| {
-            let both = u128::from(*now >> 32) << 64 | u128::from(before);
+    fn keep(&mut self, mut before: Lines<u32>, bytes: usize) {
+        for (now, before) in self.0.all().into_iter().zip(before.all()) {
+            let both = u128::from(*now >> 32) << 64 | u128::from(*before);
             *now = (both >> (8 * bytes)) as u64;
-        };
-        cut(&mut self.0.a, before.a);
-        cut(&mut self.0.b, before.b);
-        cut(&mut self.0.c, before.c);
-        cut(&mut self.0.d, before.d);
-        cut(&mut self.0.e, before.e);
-        cut(&mut self.0.g, before.g);
-        cut(&mut self.0.f, before.f);
+        }
     }
 }

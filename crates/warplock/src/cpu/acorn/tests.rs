@@ -60,7 +60,7 @@ impl Parts<'_> {
             spans: Spans::Ragged(self.aad_spans),
         });
         let job = Job::new(batch).unwrap();
-        run_with(self.kind, &job, 0..job.count())
+        run_messages(self.kind, &job, 0..job.count())
     }
 }
 
@@ -208,7 +208,7 @@ fn windows_and_tables() {
         };
         let batch = Batch::seal(keys, text).ivs(Ivs::Each(&ivs));
         let job = Job::new(batch.aad(Aad::Shared(b"the same"))).unwrap();
-        run_with(kind, &job, 0..count);
+        run_messages(kind, &job, 0..count);
         buffer
     });
     let results: Vec<_> = results.collect();

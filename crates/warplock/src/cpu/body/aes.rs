@@ -45,19 +45,14 @@ pub(super) fn encrypt_round<L: Lanes, const W: usize>(round_key: &[u8; 16], bloc
     round(Direction::Encrypt, round_key, blocks);
 }
 
-/// All rounds but the last, of registers whose blocks were already XORed with round key 0.
+/// The rounds after the first `DONE` ones, except the last.
 #[inline(always)]
-pub(super) fn encrypt_rounds<L: Lanes, const W: usize>(key: &AesKey, blocks: &mut [L; W]) {
+pub(super) fn encrypt_rounds_after<const DONE: usize, L: Lanes, const W: usize>(
+    key: &AesKey,
+    blocks: &mut [L; W],
+) {
     let key = opaque(key);
-    encrypt_before_tenth::<L, W, 0>(key, blocks);
-    rounds_after_ninth(Direction::Encrypt, key, blocks);
-}
-
-/// The same after the first two rounds.
-#[inline(always)]
-pub(super) fn further_rounds<L: Lanes, const W: usize>(key: &AesKey, blocks: &mut [L; W]) {
-    let key = opaque(key);
-    encrypt_before_tenth::<L, W, 2>(key, blocks);
+    encrypt_before_tenth::<L, W, DONE>(key, blocks);
     rounds_after_ninth(Direction::Encrypt, key, blocks);
 }
 
@@ -97,7 +92,7 @@ pub(super) fn rounds_after_ninth<L: Lanes, const W: usize>(
     }
 }
 
-/// The inverse of [`encrypt_rounds`], after the XOR with `key.dec[0]`.
+/// All rounds of the inverse cipher but the last, after the XOR with `key.dec[0]`.
 #[inline(always)]
 pub(super) fn decrypt_rounds<L: Lanes, const W: usize>(key: &AesKey, blocks: &mut [L; W]) {
     let keys = opaque(key);
@@ -108,7 +103,7 @@ pub(super) fn decrypt_rounds<L: Lanes, const W: usize>(key: &AesKey, blocks: &mu
     rounds_after_ninth(Direction::Decrypt, opaque(key), blocks);
 }
 
-/// As [`encrypt_rounds`], or its inverse.
+/// All rounds but the last, of registers whose blocks were already XORed with the first round key.
 #[inline(always)]
 pub(super) fn rounds<L: Lanes, const W: usize>(
     direction: Direction,
@@ -116,7 +111,7 @@ pub(super) fn rounds<L: Lanes, const W: usize>(
     blocks: &mut [L; W],
 ) {
     match direction {
-        Direction::Encrypt => encrypt_rounds(key, blocks),
+        Direction::Encrypt => encrypt_rounds_after::<0, L, W>(key, blocks),
         Direction::Decrypt => decrypt_rounds(key, blocks),
     }
 }

@@ -1,7 +1,7 @@
 //! Counter mode.
 
 use super::Lanes;
-use super::aes::{ask_ahead, further_rounds, load_tail, put, store_tail};
+use super::aes::{ask_ahead, encrypt_rounds_after, load_tail, put, store_tail};
 use super::counter_cache::{Cached, Computed, CounterCache, Source, computed};
 use crate::cpu::kernels::{CounterBits, Io, LINE};
 use crate::cpu::prepared::AesKey;
@@ -74,7 +74,7 @@ pub(crate) unsafe fn ctr<L: Lanes, const W: usize>(
     if io.len <= 16 * L::N && !overflows(counter, bits, L::N) {
         // SAFETY: by this function's contract.
         unsafe { ctr_tail::<L, 1>(key, counter, bits, hidden, io) };
-        *counter = advance(counter, bits, io.len.div_ceil(16) as u64);
+        *counter = bits.advance(*counter, io.len.div_ceil(16) as u64);
         return;
     }
     let mut done = 0;
@@ -100,7 +100,7 @@ pub(crate) unsafe fn ctr<L: Lanes, const W: usize>(
             let whole = len - len % (16 * L::N * W);
             if whole > 0 {
                 ctr_whole::<L, W>(key, counter, bits, hidden, part.part(0, whole));
-                *counter = advance(counter, bits, (whole / 16) as u64);
+                *counter = bits.advance(*counter, (whole / 16) as u64);
             }
             if len > whole {
                 let tail = part.part(whole, len - whole);
@@ -109,7 +109,7 @@ pub(crate) unsafe fn ctr<L: Lanes, const W: usize>(
                     2..=4 => ctr_tail::<L, 4>(key, counter, bits, hidden, tail),
                     _ => ctr_tail::<L, W>(key, counter, bits, hidden, tail),
                 }
-                *counter = advance(counter, bits, tail.len.div_ceil(16) as u64);
+                *counter = bits.advance(*counter, tail.len.div_ceil(16) as u64);
             }
         }
         done += len;
@@ -166,7 +166,7 @@ unsafe fn ctr_run<L: Lanes, const W: usize>(
                 ask_ahead::<L>(step.src, stride);
             }
             let mut blocks = source.next::<W>(key, states);
-            further_rounds(key, &mut blocks);
+            encrypt_rounds_after::<2, L, W>(key, &mut blocks);
             last_round_with_text(key, &mut blocks, step);
         }
     }
@@ -188,7 +188,7 @@ unsafe fn ctr_tail<L: Lanes, const W: usize>(
     unsafe {
         let mut source = Computed::<L>::new::<W>(key, bits, start, hidden, false);
         let mut blocks = source.next::<W>(key, std::ptr::null_mut());
-        further_rounds(key, &mut blocks);
+        encrypt_rounds_after::<2, L, W>(key, &mut blocks);
         let last = L::splat(&key.enc[key.rounds]);
         let text = load_tail::<L, W>(io.src, io.len);
         each!(W, i => {
@@ -203,17 +203,4 @@ unsafe fn ctr_tail<L: Lanes, const W: usize>(
 fn overflows(counter: &[u8; 16], bits: CounterBits, blocks: usize) -> bool {
     let low = u128::from_be_bytes(*counter) as u64;
     bits == CounterBits::B128 && low.checked_add(blocks as u64).is_none()
-}
-
-/// The counter `blocks` later.
-pub(super) fn advance(start: &[u8; 16], bits: CounterBits, blocks: u64) -> [u8; 16] {
-    let start = u128::from_be_bytes(*start);
-    let next = match bits {
-        CounterBits::B32 => {
-            let low = (start as u32).wrapping_add(blocks as u32);
-            start & !u128::from(u32::MAX) | u128::from(low)
-        }
-        CounterBits::B128 => start.wrapping_add(u128::from(blocks)),
-    };
-    next.to_be_bytes()
 }

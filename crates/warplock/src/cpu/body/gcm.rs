@@ -5,9 +5,11 @@
 //! multiplied by descending powers of H and reduced once, and only by half: the other half is done
 //! in the powers, see [`Lanes::hash`].
 
-use super::aes::{ask_ahead, crypt, encrypt_round, further_rounds, opaque, rounds_after_ninth};
+use super::aes::{
+    ask_ahead, crypt, encrypt_round, encrypt_rounds_after, opaque, rounds_after_ninth,
+};
 use super::counter_cache::{Cached, Computed, CounterCache, Source, computed};
-use super::ctr::{advance, ctr, last_round_with_text};
+use super::ctr::{ctr, last_round_with_text};
 use super::{Lanes, WIDE};
 use crate::Direction;
 use crate::cpu::kernels::{CounterBits, GcmCounter, Io};
@@ -283,7 +285,7 @@ unsafe fn groups<L: Lanes, const ENCRYPT: bool>(
         let mut data = Data::At(io.src);
         if ENCRYPT {
             let mut blocks = source.next::<WIDE>(key, states);
-            further_rounds(key, &mut blocks);
+            encrypt_rounds_after::<2, L, WIDE>(key, &mut blocks);
             last_round_with_text(key, &mut blocks, first.part(0, stride));
             data = Data::written(blocks, io.dst);
             first = first.part(stride, first.len - stride);
@@ -300,7 +302,7 @@ unsafe fn groups<L: Lanes, const ENCRYPT: bool>(
         }
         hash.reverse().store(y.as_mut_ptr());
     }
-    *counter = advance(counter, bits, (io.len / 16) as u64);
+    *counter = bits.advance(*counter, (io.len / 16) as u64);
 }
 
 /// A run of groups whose states come from the same source. In encryption, `data` is the group

@@ -46,31 +46,21 @@ fn prepare(key: &AesKey, io: Io) -> Sliced {
     Sliced::new(&key.enc, key.rounds, io.len.div_ceil(16))
 }
 
-fn crypt(key: &Sliced, direction: Direction, blocks: &mut [[u8; 16]]) {
-    match direction {
-        Direction::Encrypt => key.encrypt_blocks(blocks),
-        Direction::Decrypt => key.decrypt_blocks(blocks),
-    }
-}
-
 /// XOR with the key stream from `counter` on.
-fn xor_key_stream(key: &Sliced, counter: &mut [u8; 16], bits: CounterBits, text: &mut [u8]) {
+pub(super) fn xor_key_stream(
+    key: &Sliced,
+    counter: &mut [u8; 16],
+    bits: CounterBits,
+    text: &mut [u8],
+) {
     let InLines(stream) = &mut InLines([[0; 16]; STEP]);
     for text in text.chunks_mut(16 * STEP) {
         let stream = &mut stream[..text.len().div_ceil(16)];
         for block in stream.iter_mut() {
             *block = *counter;
-            let next = u128::from_be_bytes(*counter);
-            *counter = match bits {
-                CounterBits::B32 => {
-                    let low = (next as u32).wrapping_add(1);
-                    next & !u128::from(u32::MAX) | u128::from(low)
-                }
-                CounterBits::B128 => next.wrapping_add(1),
-            }
-            .to_be_bytes();
+            *counter = bits.advance(*counter, 1);
         }
-        key.encrypt_blocks(stream);
+        key.crypt(Direction::Encrypt, stream);
         xor(text, stream.as_flattened());
     }
     let used = text.len().div_ceil(16).min(STEP);
@@ -96,24 +86,22 @@ impl Kernels for Portable {
 
     unsafe fn ecb(&self, key: &AesKey, direction: Direction, io: Io) {
         // SAFETY: by the trait's contract.
-        crypt(
-            &prepare(key, io),
-            direction,
-            blocks_of(unsafe { output(io) }),
-        );
+        prepare(key, io).crypt(direction, blocks_of(unsafe { output(io) }));
     }
 
     unsafe fn ecb_each(&self, keys: &[u8], io: Io) {
         // SAFETY: by the trait's contract.
         let blocks = blocks_of(unsafe { output(io) });
-        for (keys, blocks) in keys.chunks(16 * STEP).zip(blocks.chunks_mut(STEP)) {
-            SlicedEach::from_keys(keys, 16).encrypt_blocks(blocks);
+        let keys = keys.as_chunks().0;
+        for (keys, blocks) in keys.chunks(STEP).zip(blocks.chunks_mut(STEP)) {
+            SlicedEach::from_keys(keys).encrypt_blocks(blocks);
         }
     }
 
-    unsafe fn ctr(&self, key: &AesKey, counter: &mut [u8; 16], bits: CounterBits, io: Io) {
+    unsafe fn ctr(&self, key: &AesKey, counter: &mut [u8; 16], io: Io) {
         // SAFETY: by the trait's contract.
-        xor_key_stream(&prepare(key, io), counter, bits, unsafe { output(io) });
+        let text = unsafe { output(io) };
+        xor_key_stream(&prepare(key, io), counter, CounterBits::B128, text);
     }
 
     unsafe fn cbc_decrypt(&self, key: &AesKey, prev: &mut [u8; 16], io: Io) {
@@ -126,7 +114,7 @@ impl Kernels for Portable {
             chained[0] = *prev;
             chained[1..].copy_from_slice(&text[..text.len() - 1]);
             *prev = text[text.len() - 1];
-            key.decrypt_blocks(text);
+            key.crypt(Direction::Decrypt, text);
             xor(text.as_flattened_mut(), chained.as_flattened());
         }
     }
@@ -146,7 +134,7 @@ impl Kernels for Portable {
             }
             let encrypt: Encrypt = if one_key {
                 let key = Sliced::new(&first.enc, first.rounds, open.len());
-                Box::new(move |blocks| key.encrypt_blocks(blocks))
+                Box::new(move |blocks| key.crypt(Direction::Encrypt, blocks))
             } else {
                 let keys: Vec<_> = open.iter().map(|&i| chains[i].key.enc).collect();
                 let keys = SlicedEach::new(&Zeroizing::new(keys), first.rounds);
@@ -213,7 +201,7 @@ impl Kernels for Portable {
                 *tweak = xts_double(*tweak);
             }
             xor(text.as_flattened_mut(), tweaks.as_flattened());
-            crypt(&key, direction, text);
+            key.crypt(direction, text);
             xor(text.as_flattened_mut(), tweaks.as_flattened());
         }
         let used = (io.len / 16).min(STEP);

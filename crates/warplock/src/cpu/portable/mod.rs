@@ -30,9 +30,10 @@ mod xts;
 pub(crate) use ghash::gf_inverse;
 pub(crate) use ghash::{GhashKey, gf_mul, gf_pow};
 pub(crate) use kernels::Portable;
-pub(crate) use schedule::{RoundKeys, expand, expand_each};
+pub(crate) use schedule::{RoundKeys, expand};
 pub(crate) use xts::{xts_double, xts_skip};
 
+use crate::Direction;
 use narrow::NarrowKeys;
 use wide::{LaneKeys, SpreadKeys};
 use zeroize::Zeroizing;
@@ -89,24 +90,15 @@ impl Sliced {
         }
     }
 
-    /// Encrypts each block by itself, any number of them.
-    pub(crate) fn encrypt_blocks(&self, blocks: &mut [[u8; 16]]) {
+    /// Encrypts or decrypts each block by itself, any number of them.
+    pub(crate) fn crypt(&self, direction: Direction, blocks: &mut [[u8; 16]]) {
         let (many, some, few) = self.split(blocks);
         if let Some(wide) = &self.wide {
-            wide.encrypt::<WIDE_WORDS>(many);
+            wide.crypt::<WIDE_WORDS>(direction, many);
         }
-        self.narrow.encrypt::<NARROW_WORDS>(self.rounds, some);
-        self.narrow.encrypt::<1>(self.rounds, few);
-    }
-
-    /// Decrypts each block by itself, any number of them.
-    pub(crate) fn decrypt_blocks(&self, blocks: &mut [[u8; 16]]) {
-        let (many, some, few) = self.split(blocks);
-        if let Some(wide) = &self.wide {
-            wide.decrypt::<WIDE_WORDS>(many);
-        }
-        self.narrow.decrypt::<NARROW_WORDS>(self.rounds, some);
-        self.narrow.decrypt::<1>(self.rounds, few);
+        self.narrow
+            .crypt::<NARROW_WORDS>(direction, self.rounds, some);
+        self.narrow.crypt::<1>(direction, self.rounds, few);
     }
 
     /// Divides blocks into those for the wide core, for the narrow core, and for its variant with
@@ -169,33 +161,17 @@ impl SlicedEach {
         }
     }
 
-    /// Expands keys of `key_len` bytes, which lie one after the other in `keys`, and prepares
-    /// them, without a detour over bytes where there are many: for keys that serve a block or a
-    /// few. Where they serve more, [`expand_each`] and [`SlicedEach::new`] may choose better.
-    ///
-    /// # Panics
-    ///
-    /// If the length of a key is not 16, 24 or 32, or that of `keys` no multiple of it.
-    pub(crate) fn from_keys(keys: &[u8], key_len: usize) -> Self {
-        let rounds = schedule::rounds_for(key_len);
-        assert_eq!(keys.len() % key_len, 0, "whole keys");
-        let count = keys.len() / key_len;
-        let in_wide = wide_part(count, WIDE_FROM_KEYS_MIN);
-        let (many, few) = keys.split_at(key_len * in_wide);
-        let mut schedules = Zeroizing::new(vec![[[0; 16]; 15]; count - in_wide]);
-        expand_each(few, key_len, &mut schedules);
+    /// Expands keys of AES-128 and prepares them, without a detour over bytes where there are many.
+    pub(crate) fn from_keys(keys: &[[u8; 16]]) -> Self {
+        let in_wide = wide_part(keys.len(), WIDE_FROM_KEYS_MIN);
+        let (many, few) = keys.split_at(in_wide);
+        let few = few.iter().map(|key| expand(key).0);
+        let of_few = Self::new(&Zeroizing::new(few.collect::<Vec<_>>()), 10);
         Self {
-            wide: many
-                .chunks(WIDE_LANES * key_len)
-                .map(|keys| LaneKeys::expand(keys, key_len))
-                .collect(),
-            narrow: schedules
-                .chunks(4)
-                .map(|keys| NarrowKeys::each(keys, rounds))
-                .collect(),
-            rounds,
+            wide: many.chunks(WIDE_LANES).map(LaneKeys::expand).collect(),
             in_wide,
-            count,
+            count: keys.len(),
+            ..of_few
         }
     }
 
@@ -208,10 +184,10 @@ impl SlicedEach {
         assert_eq!(blocks.len(), self.count, "as many blocks as keys");
         let (many, few) = blocks.split_at_mut(self.in_wide);
         for (keys, blocks) in self.wide.iter().zip(many.chunks_mut(WIDE_LANES)) {
-            keys.encrypt(blocks);
+            keys.crypt(Direction::Encrypt, blocks);
         }
         for (keys, blocks) in self.narrow.iter().zip(few.chunks_mut(4)) {
-            keys.encrypt::<1>(self.rounds, blocks);
+            keys.crypt::<1>(Direction::Encrypt, self.rounds, blocks);
         }
     }
 }

@@ -9,6 +9,7 @@
 use super::bits::{IN_BYTES, double, swap_squares};
 use super::sbox;
 use super::schedule::RoundKeys;
+use crate::Direction;
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
 /// 8 planes of N words.
@@ -49,20 +50,19 @@ impl NarrowKeys {
         Self(planes)
     }
 
-    /// Encrypts blocks, 4 · N at a time.
-    pub(super) fn encrypt<const N: usize>(&self, rounds: usize, blocks: &mut [[u8; 16]]) {
+    /// Encrypts or decrypts blocks, 4 · N at a time.
+    pub(super) fn crypt<const N: usize>(
+        &self,
+        direction: Direction,
+        rounds: usize,
+        blocks: &mut [[u8; 16]],
+    ) {
         for group in blocks.chunks_mut(4 * N) {
             let mut state = pack::<N>(group);
-            self.encrypt_planes(rounds, &mut state);
-            unpack(state, group);
-        }
-    }
-
-    /// Decrypts blocks, 4 · N at a time.
-    pub(super) fn decrypt<const N: usize>(&self, rounds: usize, blocks: &mut [[u8; 16]]) {
-        for group in blocks.chunks_mut(4 * N) {
-            let mut state = pack::<N>(group);
-            self.decrypt_planes(rounds, &mut state);
+            match direction {
+                Direction::Encrypt => self.encrypt_planes(rounds, &mut state),
+                Direction::Decrypt => self.decrypt_planes(rounds, &mut state),
+            }
             unpack(state, group);
         }
     }

@@ -1,26 +1,10 @@
-//! Key schedules (FIPS 197, section 5.2), one key or many at a time.
+//! The key schedule (FIPS 197, section 5.2) of one key.
 
-use super::{WIDE_LANES, WIDE_WORDS, sbox, wide};
+use super::sbox;
 
 /// Round keys of FIPS 197, bytes in the order of the standard; those a key has no use for are
 /// zero.
 pub(crate) type RoundKeys = [[u8; 16]; 15];
-
-/// From how many keys on the wide core expands them; one by one, a key takes 0.4 µs.
-const EXPAND_WIDE_MIN: usize = 40;
-
-/// The number of rounds for a key of 16, 24 or 32 bytes: 10, 12 or 14.
-///
-/// # Panics
-///
-/// On any other length.
-pub(super) fn rounds_for(key_len: usize) -> usize {
-    assert!(
-        matches!(key_len, 16 | 24 | 32),
-        "an AES key has 16, 24 or 32 bytes, not {key_len}"
-    );
-    key_len / 4 + 6
-}
 
 /// Expands a key of 16, 24 or 32 bytes into its round keys and their number of rounds.
 ///
@@ -28,7 +12,11 @@ pub(super) fn rounds_for(key_len: usize) -> usize {
 ///
 /// If the key has another length.
 pub(crate) fn expand(key: &[u8]) -> (RoundKeys, usize) {
-    let rounds = rounds_for(key.len());
+    assert!(
+        matches!(key.len(), 16 | 24 | 32),
+        "an AES key has 16, 24 or 32 bytes"
+    );
+    let rounds = key.len() / 4 + 6;
     let words_in_key = key.len() / 4;
     let mut keys = [[0; 16]; 15];
     keys.as_flattened_mut()[..key.len()].copy_from_slice(key);
@@ -68,29 +56,6 @@ fn inv_mix_column(column: u32) -> u32 {
     let a = column ^ double(double(column ^ column.rotate_right(16)));
     let b = double(a);
     b ^ (a ^ b).rotate_right(8) ^ a.rotate_right(16) ^ a.rotate_right(24)
-}
-
-/// Expands many keys of `key_len` bytes, which lie one after the other in `keys`.
-///
-/// # Panics
-///
-/// If the length of a key is not 16, 24 or 32, or `keys` does not hold one for each of `out`.
-pub(crate) fn expand_each(keys: &[u8], key_len: usize, out: &mut [RoundKeys]) {
-    rounds_for(key_len);
-    assert_eq!(keys.len(), key_len * out.len(), "as many keys as schedules");
-    let groups = keys
-        .chunks(WIDE_LANES * key_len)
-        .zip(out.chunks_mut(WIDE_LANES));
-    for (keys, out) in groups {
-        if out.len() >= EXPAND_WIDE_MIN {
-            out.fill([[0; 16]; 15]);
-            wide::expand::<WIDE_WORDS>(keys, key_len, out);
-        } else {
-            for (key, out) in keys.chunks_exact(key_len).zip(out) {
-                *out = expand(key).0;
-            }
-        }
-    }
 }
 
 pub(super) fn next_rcon(rcon: u8) -> u8 {

@@ -7,7 +7,8 @@
 
 use super::bits::{IN_BYTES, InLines, OF_BYTES, double, swap_squares, vectorised};
 use super::sbox;
-use super::schedule::{RoundKeys, next_rcon, rounds_for};
+use super::schedule::{RoundKeys, next_rcon};
+use crate::Direction;
 use zeroize::{Zeroize, Zeroizing};
 
 /// A byte position of every lane's block: 8 planes of N words.
@@ -77,9 +78,28 @@ impl<const N: usize> LaneKeys<N> {
         Self::from_planes(planes)
     }
 
-    /// Expands keys of `key_len` bytes and prepares them.
-    pub(super) fn expand(keys: &[u8], key_len: usize) -> Self {
-        Self::from_planes(expand_planes(keys, key_len))
+    /// Expands keys of AES-128 and prepares them.
+    pub(super) fn expand(keys: &[[u8; 16]]) -> Self {
+        let mut planes = Zeroizing::new(vec![[[[0; N]; 8]; 16]; 11]);
+        pack(keys, &mut planes[0]);
+        let mut rcon = 1;
+        for round in 1..=10 {
+            let (done, rest) = planes.split_at_mut(round);
+            let (last, key) = (&done[round - 1], &mut rest[0]);
+            for row in 0..4 {
+                sub_byte(&last[12 + (row + 1) % 4], &[0; 8], &mut key[row]);
+                add_byte(&mut key[row], &spread(sbox::AFFINE));
+            }
+            add_byte(&mut key[0], &spread(rcon));
+            rcon = next_rcon(rcon);
+            for i in 0..16 {
+                if i >= 4 {
+                    key[i] = key[i - 4];
+                }
+                add_byte(&mut key[i], &last[i]);
+            }
+        }
+        Self::from_planes(planes)
     }
 
     fn from_planes(mut planes: Zeroizing<Vec<State<N>>>) -> Self {
@@ -91,99 +111,29 @@ impl<const N: usize> LaneKeys<N> {
 }
 
 impl<B: Zeroize> WideKeys<B> {
-    /// Encrypts blocks, up to 64 · N at a time.
-    pub(super) fn encrypt<const N: usize>(&self, blocks: &mut [[u8; 16]])
+    /// Encrypts or decrypts blocks, up to 64 · N at a time.
+    pub(super) fn crypt<const N: usize>(&self, direction: Direction, blocks: &mut [[u8; 16]])
     where
         B: KeyByte<N>,
     {
-        in_planes(blocks, |a, b| encrypt_planes(&self.0, a, b));
-    }
-
-    /// Decrypts blocks, up to 64 · N at a time.
-    pub(super) fn decrypt<const N: usize>(&self, blocks: &mut [[u8; 16]])
-    where
-        B: KeyByte<N>,
-    {
-        in_planes(blocks, |a, b| decrypt_planes(&self.0, a, b));
-    }
-}
-
-/// The round keys of up to 64 · N keys of `key_len` bytes, as in FIPS 197.
-pub(super) fn expand<const N: usize>(keys: &[u8], key_len: usize, out: &mut [RoundKeys]) {
-    let mut planes = expand_planes::<N>(keys, key_len);
-    let mut blocks = Zeroizing::new(vec![[0; 16]; out.len()]);
-    for (round, planes) in planes.iter_mut().enumerate() {
-        unpack(planes, &mut blocks);
-        for (block, keys) in blocks.iter().zip(out.iter_mut()) {
-            keys[round] = *block;
+        // Even setting up and wiping the planes takes as long as a block of the narrow core.
+        if blocks.is_empty() {
+            return;
         }
-    }
-}
-
-/// Key expansion in planes; the result has no [`sbox::AFFINE`] added.
-fn expand_planes<const N: usize>(keys: &[u8], key_len: usize) -> Zeroizing<Vec<State<N>>> {
-    let words_in_key = key_len / 4;
-    let mut rounds = Zeroizing::new(vec![[[[0; N]; 8]; 16]; rounds_for(key_len) + 1]);
-    let mut blocks = Zeroizing::new(vec![[0; 16]; keys.len() / key_len]);
-    for (part, planes) in rounds[..key_len.div_ceil(16)].iter_mut().enumerate() {
-        for (block, key) in blocks.iter_mut().zip(keys.chunks_exact(key_len)) {
-            // The second part of a 24-byte key fills half a block; expansion overwrites the rest.
-            let part = key[16 * part..].iter().take(16);
-            block
-                .iter_mut()
-                .zip(part)
-                .for_each(|(to, from)| *to = *from);
-        }
-        pack(&blocks, planes);
-    }
-    let bytes = rounds.as_flattened_mut();
-    let mut rcon = 1;
-    for i in words_in_key..bytes.len() / 4 {
-        let (done, rest) = bytes.split_at_mut(4 * i);
-        let last = &done[4 * (i - 1)..];
-        let word = &mut rest[..4];
-        if i % words_in_key == 0 {
-            for row in 0..4 {
-                sub_byte(&last[(row + 1) % 4], &[0; 8], &mut word[row]);
-                add_byte(&mut word[row], &spread(sbox::AFFINE));
+        let InLines(state) = &mut InLines([[[0; N]; 8]; 16]);
+        let InLines(other) = &mut InLines([[[0; N]; 8]; 16]);
+        for group in blocks.chunks_mut(64 * N) {
+            pack(group, state);
+            match direction {
+                Direction::Encrypt => encrypt_planes(&self.0, state, other),
+                Direction::Decrypt => decrypt_planes(&self.0, state, other),
             }
-            add_byte(&mut word[0], &spread(rcon));
-            rcon = next_rcon(rcon);
-        } else if words_in_key == 8 && i % 8 == 4 {
-            for row in 0..4 {
-                sub_byte(&last[row], &[0; 8], &mut word[row]);
-                add_byte(&mut word[row], &spread(sbox::AFFINE));
-            }
-        } else {
-            word.copy_from_slice(last);
+            unpack(state, group);
         }
-        for row in 0..4 {
-            add_byte(&mut word[row], &done[4 * (i - words_in_key) + row]);
-        }
+        // The planes are those of the last group; wiping them costs less than 1 % of a group.
+        state.zeroize();
+        other.zeroize();
     }
-    rounds
-}
-
-/// Runs a cipher on the planes of all blocks, 64 · N at a time; `cipher` leaves its result in
-/// its first argument and may use the second.
-fn in_planes<const N: usize>(
-    blocks: &mut [[u8; 16]],
-    mut cipher: impl FnMut(&mut State<N>, &mut State<N>),
-) {
-    // Even setting up and wiping the planes takes as long as a block of the narrow core.
-    if blocks.is_empty() {
-        return;
-    }
-    let InLines(state) = &mut InLines([[[0; N]; 8]; 16]);
-    let InLines(other) = &mut InLines([[[0; N]; 8]; 16]);
-    for group in blocks.chunks_mut(64 * N) {
-        pack(group, state);
-        cipher(state, other);
-        unpack(state, group);
-    }
-    // The planes are those of the last group; wiping them costs less than 1 % of a group.
-    state.zeroize();
-    other.zeroize();
 }
 
 /// Encrypts `state` with a key per round and one to start with; `other` is for its use.

@@ -29,13 +29,6 @@ pub(super) fn aesni() -> Option<&'static dyn Kernels> {
     avx::AesNiAvx::detect().or_else(sse::AesNi::detect)
 }
 
-/// Whether non-temporal stores of large results pay, as measured on Zen 4 and Sapphire
-/// Rapids: with VAES, that makes all threads 1.1 to 1.6 times as fast, and one 0.95 to 2 times.
-/// With AES-NI a core is too slow to gain (0.8 to 1.2).
-pub(super) fn gains_by_non_temporal_stores(set: InstructionSet) -> bool {
-    matches!(set, InstructionSet::Vaes256 | InstructionSet::Vaes512)
-}
-
 pub(super) fn is_amd() -> bool {
     static AMD: OnceLock<bool> = OnceLock::new();
     *AMD.get_or_init(|| {

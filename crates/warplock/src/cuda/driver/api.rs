@@ -70,9 +70,6 @@ pub(crate) fn check<D: Into<Cow<'static, str>>>(
     }
 }
 
-/// The reason why no GPU can be used, and what to do.
-pub(crate) type Absent = String;
-
 /// The driver, loaded and found new enough. A value of this type is proof that its functions can
 /// be called.
 #[derive(Clone, Copy)]
@@ -81,13 +78,13 @@ pub(crate) struct Driver {
 }
 
 impl Driver {
-    /// Loads the driver, once per process.
-    pub(crate) fn load() -> Result<Driver, Absent> {
-        static DRIVER: OnceLock<Result<Driver, Absent>> = OnceLock::new();
+    /// Loads the driver, once per process; else the reason why no GPU can be used, and what to do.
+    pub(crate) fn load() -> Result<Driver, String> {
+        static DRIVER: OnceLock<Result<Driver, String>> = OnceLock::new();
         DRIVER.get_or_init(Driver::try_load).clone()
     }
 
-    fn try_load() -> Result<Driver, Absent> {
+    fn try_load() -> Result<Driver, String> {
         // SAFETY: this only tries to load a library, whose initialisation is the driver's own.
         if !unsafe { sys::is_culib_present() } {
             return Err("there is no NVIDIA driver on this machine".to_owned());
@@ -283,7 +280,7 @@ impl Drop for Bound {
 
 /// A queue of work on a device.
 pub(crate) struct RawStream {
-    handle: sys::CUstream,
+    pub(crate) handle: sys::CUstream,
     context: Arc<Context>,
     /// Whether dropping this value destroys the stream.
     owned: bool,
@@ -317,10 +314,6 @@ impl RawStream {
             context: Arc::clone(context),
             owned: false,
         }
-    }
-
-    pub(crate) fn handle(&self) -> sys::CUstream {
-        self.handle
     }
 
     /// Waits until everything queued so far is done.

@@ -1,4 +1,8 @@
 //! Memory on the device, and pinned memory of the host, which the device accesses directly.
+//!
+//! # Safety of all unsafe functions
+//! All places are valid for their lengths until the stream has passed this point, and do not overlap.
+//! Until then nothing else writes what is read or uses what is written.
 
 use std::ffi::c_void;
 use std::ops::Range;
@@ -173,10 +177,6 @@ pub(crate) fn pinned_around(address: *const u8) -> Option<Range<usize>> {
 }
 
 /// Queues a copy to the device.
-///
-/// # Safety
-/// Both places are valid for `len` bytes until the stream has passed this point; until then the
-/// source is not written.
 pub(crate) unsafe fn upload(
     stream: &RawStream,
     to: Address,
@@ -184,15 +184,11 @@ pub(crate) unsafe fn upload(
     len: usize,
 ) -> Result<(), Failure> {
     // SAFETY: by this function's contract.
-    let code = unsafe { sys::cuMemcpyHtoDAsync_v2(to, from.cast(), len, stream.handle()) };
+    let code = unsafe { sys::cuMemcpyHtoDAsync_v2(to, from.cast(), len, stream.handle) };
     check(code, || format!("copying {len} bytes to the GPU"))
 }
 
 /// Queues a copy from the device.
-///
-/// # Safety
-/// Both places are valid for `len` bytes until the stream has passed this point; until then the
-/// target is not used.
 pub(crate) unsafe fn download(
     stream: &RawStream,
     to: *mut u8,
@@ -200,15 +196,12 @@ pub(crate) unsafe fn download(
     len: usize,
 ) -> Result<(), Failure> {
     // SAFETY: by this function's contract.
-    let code = unsafe { sys::cuMemcpyDtoHAsync_v2(to.cast(), from, len, stream.handle()) };
+    let code = unsafe { sys::cuMemcpyDtoHAsync_v2(to.cast(), from, len, stream.handle) };
     check(code, || format!("copying {len} bytes from the GPU"))
 }
 
 /// Queues copies of rows between the host and a text on the device: to the device if `up`, else
 /// from it.
-///
-/// # Safety
-/// As [`upload`] or [`download`], for each row.
 pub(crate) unsafe fn copy_rows(
     stream: &RawStream,
     rows: &Rows,
@@ -241,7 +234,7 @@ pub(crate) unsafe fn copy_rows(
         Height: count,
     };
     // SAFETY: by this function's contract.
-    let code = unsafe { sys::cuMemcpy2DAsync_v2(&raw const copy, stream.handle()) };
+    let code = unsafe { sys::cuMemcpy2DAsync_v2(&raw const copy, stream.handle) };
     let way = if up { "to" } else { "from" };
     check(code, || {
         format!("copying {count} times {len} bytes {way} the GPU")
@@ -249,10 +242,6 @@ pub(crate) unsafe fn copy_rows(
 }
 
 /// Queues a copy inside the device.
-///
-/// # Safety
-/// Both places are valid for `len` bytes, do not overlap, and stay so until the stream has passed
-/// this point.
 pub(crate) unsafe fn move_inside(
     stream: &RawStream,
     to: Address,
@@ -260,14 +249,11 @@ pub(crate) unsafe fn move_inside(
     len: usize,
 ) -> Result<(), Failure> {
     // SAFETY: by this function's contract.
-    let code = unsafe { sys::cuMemcpyDtoDAsync_v2(to, from, len, stream.handle()) };
+    let code = unsafe { sys::cuMemcpyDtoDAsync_v2(to, from, len, stream.handle) };
     check(code, || format!("copying {len} bytes inside GPU memory"))
 }
 
 /// Queues the same value for `len` bytes of the device.
-///
-/// # Safety
-/// The place is valid for `len` bytes until the stream has passed this point.
 pub(crate) unsafe fn fill(
     stream: &RawStream,
     at: Address,
@@ -275,6 +261,6 @@ pub(crate) unsafe fn fill(
     len: usize,
 ) -> Result<(), Failure> {
     // SAFETY: by this function's contract.
-    let code = unsafe { sys::cuMemsetD8Async(at, value, len, stream.handle()) };
+    let code = unsafe { sys::cuMemsetD8Async(at, value, len, stream.handle) };
     check(code, || format!("filling {len} bytes of GPU memory"))
 }

@@ -196,7 +196,7 @@ impl Kernel {
                 1,
                 1,
                 self.shared,
-                stream.handle(),
+                stream.handle,
                 arguments.as_mut_ptr(),
                 null_mut(),
             )

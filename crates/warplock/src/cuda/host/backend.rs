@@ -164,7 +164,7 @@ impl CudaBackend {
         let mut lease = self.take_ring();
         let ring = lease.1.as_mut().expect("a fresh lease has a ring");
         // SAFETY: nothing else uses what the tests' jobs borrow.
-        let test = |job: &Job<'_>| unsafe { ring.run(job) };
+        let test = |job: &Job<'_>| unsafe { ring.run(job, self.gpu.policy.room(job.text_bytes())) };
         let tested = self.tested.ensure(job, &self.gpu.policy, test);
         let ran = tested.and_then(|()| work(ring).map_err(|failure| failure.to_string()));
         let hangs = ring.is_hung();
@@ -251,7 +251,7 @@ impl Helper for CudaBackend {
         };
         self.on_ring(job, |ring| {
             // SAFETY: by this function's contract.
-            unsafe { ring.run_in(job, room) }
+            unsafe { ring.run(job, room) }
         })
     }
 }

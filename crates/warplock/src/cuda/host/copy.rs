@@ -2,10 +2,11 @@
 
 use std::num::NonZeroUsize;
 use std::ops::Range;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::cuda::driver::numa::Cores;
 use crate::cuda::driver::rows::Run;
-use crate::cuda::launch::cut::{Chunk, Part};
+use crate::cuda::launch::cut::Chunk;
 use crate::job::Job;
 use crate::pool::Pool;
 
@@ -16,10 +17,16 @@ const BLOCK: usize = 256 << 10;
 /// Nanoseconds that one thread takes to copy a byte, roughly.
 const BYTE: f64 = 0.12;
 
-/// Joins runs that are adjacent on both sides.
-fn joined(runs: impl Iterator<Item = Run>) -> Vec<Run> {
+/// The parts of a chunk, each after the start of its message in the caller's memory. Those that are
+/// adjacent on both sides are one run.
+fn part_runs(chunk: &Chunk, start: impl Fn(usize) -> *mut u8) -> Vec<Run> {
     let mut all: Vec<Run> = Vec::new();
-    for run in runs.filter(|run| run.len > 0) {
+    for part in chunk.parts().iter().filter(|part| part.len > 0) {
+        let run = Run {
+            user: start(part.message).wrapping_add(part.before),
+            place: part.place,
+            len: part.len,
+        };
         match all.last_mut() {
             Some(last)
                 if last.user.wrapping_add(last.len) == run.user
@@ -33,14 +40,6 @@ fn joined(runs: impl Iterator<Item = Run>) -> Vec<Run> {
     all
 }
 
-fn part_run(part: &Part, start: *mut u8) -> Run {
-    Run {
-        user: start.wrapping_add(part.before),
-        place: part.place,
-        len: part.len,
-    }
-}
-
 /// The input of a chunk. The keys of single blocks follow their text.
 pub(crate) fn inputs(job: &Job<'_>, chunk: &Chunk) -> Vec<Run> {
     if let Chunk::Blocks(messages) = chunk {
@@ -52,8 +51,7 @@ pub(crate) fn inputs(job: &Job<'_>, chunk: &Chunk) -> Vec<Run> {
         };
         return vec![text_run(text.cast_mut(), messages), keys];
     }
-    let parts = chunk.parts().iter();
-    joined(parts.map(|part| part_run(part, job.message(part.message).input.cast_mut())))
+    part_runs(chunk, |message| job.message(message).input.cast_mut())
 }
 
 pub(crate) fn outputs(job: &Job<'_>, chunk: &Chunk) -> Vec<Run> {
@@ -61,8 +59,7 @@ pub(crate) fn outputs(job: &Job<'_>, chunk: &Chunk) -> Vec<Run> {
         let (_, _, text) = single_blocks(job, messages);
         return vec![text_run(text, messages)];
     }
-    let parts = chunk.parts().iter();
-    joined(parts.map(|part| part_run(part, job.message(part.message).output)))
+    part_runs(chunk, |message| job.message(message).output)
 }
 
 fn single_blocks<'a>(job: &Job<'a>, messages: &Range<usize>) -> (&'a [u8], *const u8, *mut u8) {
@@ -81,24 +78,6 @@ fn text_run(user: *mut u8, messages: &Range<usize>) -> Run {
 /// Bytes of a chunk's text, including gaps between messages.
 pub(crate) fn extent(inputs: &[Run]) -> usize {
     inputs.last().map_or(0, |run| run.place + run.len)
-}
-
-/// The start of pinned memory.
-#[derive(Clone, Copy)]
-struct Base(*mut u8);
-
-// SAFETY: threads use different runs of it.
-unsafe impl Send for Base {}
-// SAFETY: as above.
-unsafe impl Sync for Base {}
-
-impl Base {
-    /// # Safety
-    /// The run's place lies in the memory that starts here.
-    unsafe fn at(self, run: Run) -> *mut u8 {
-        // SAFETY: by this function's contract.
-        unsafe { self.0.add(run.place) }
-    }
 }
 
 /// Copies with several threads.
@@ -148,10 +127,14 @@ impl Copier {
     /// # Safety
     /// All runs are valid on both sides, and nothing else writes there during the call.
     pub(crate) unsafe fn gather(&self, runs: &[Run], to: *mut u8) {
-        let to = Base(to);
+        // Threads share it.
+        let to = AtomicPtr::new(to);
         self.each(runs, |run| {
             // SAFETY: by this function's contract; the runs' places do not overlap.
-            unsafe { run.user.copy_to_nonoverlapping(to.at(run), run.len) };
+            unsafe {
+                let target = to.load(Ordering::Relaxed).add(run.place);
+                run.user.copy_to_nonoverlapping(target, run.len);
+            }
         });
     }
 
@@ -161,11 +144,11 @@ impl Copier {
     /// All runs are valid on both sides, they do not overlap, and nothing else uses the memory
     /// during the call.
     pub(crate) unsafe fn scatter(&self, runs: &[Run], from: *mut u8, wipe: bool) {
-        let from = Base(from);
+        let from = AtomicPtr::new(from);
         self.each(runs, |run| {
             // SAFETY: by this function's contract.
             unsafe {
-                let source = from.at(run);
+                let source = from.load(Ordering::Relaxed).add(run.place);
                 run.user.copy_from_nonoverlapping(source, run.len);
                 if wipe {
                     wipe_bytes(source, run.len);

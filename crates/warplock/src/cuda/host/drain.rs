@@ -6,8 +6,10 @@
 use std::mem::take;
 use std::time::{Duration, Instant};
 
+use zeroize::Zeroize;
+
 use super::copy::extent;
-use super::long_gcm::{give_results, zero};
+use super::long_gcm::give_results;
 use super::ring::Passage;
 use crate::cuda::driver::api::Failure;
 use crate::cuda::driver::memory::{DeviceBytes, HostBytes};
@@ -25,17 +27,12 @@ impl<L: Link> Passage<'_, '_, L> {
         for slot in &*self.slots {
             let flight = slot.flight.as_ref();
             if flight.is_some_and(|flight| flight.returning && !flight.direct.is_empty()) {
-                // An error says that the device is lost: it writes nothing.
-                let _ = self.wait_without_limit(&slot.arrived);
+                // Without a limit. An error says that the device is lost: it writes nothing.
+                while matches!(self.gpu.link.is_past(&slot.arrived), Ok(false)) {
+                    std::thread::sleep(PATIENCE / 4);
+                }
             }
         }
-    }
-
-    fn wait_without_limit(&self, event: &L::Event) -> Result<(), Failure> {
-        while !self.gpu.link.is_past(event)? {
-            std::thread::sleep(PATIENCE / 4);
-        }
-        Ok(())
     }
 
     /// Waits on the host for an event, but not for ever.
@@ -191,7 +188,7 @@ impl<L: Link> Passage<'_, '_, L> {
             self.gpu.copier.scatter(&flight.staged, host, decrypts);
         }
         if !flight.secret.is_empty() {
-            zero(&mut slot.text.host.bytes()[flight.secret]);
+            slot.text.host.bytes()[flight.secret].zeroize();
         }
         let results = slot.sheet.host.bytes();
         let messages = flight.chunk.parts().iter().map(|part| part.message);
@@ -199,7 +196,7 @@ impl<L: Link> Passage<'_, '_, L> {
             // SAFETY: by this function's contract.
             unsafe { give_results(self.job, &flight.sheet, results, messages, &mut self.failed) };
         }
-        zero(&mut results[..flight.sheet.len]);
+        results[..flight.sheet.len].zeroize();
         // SAFETY: by this function's contract.
         let sum = flight
             .ends

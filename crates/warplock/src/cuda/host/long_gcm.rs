@@ -1,5 +1,7 @@
 //! Long GCM messages in the ring, and results for the caller.
 
+use zeroize::Zeroize;
+
 use super::ring::Passage;
 use super::slot::{Ending, State};
 use crate::Direction;
@@ -7,6 +9,7 @@ use crate::cuda::driver::api::Failure;
 use crate::cuda::driver::memory::{DeviceBytes, HostBytes};
 use crate::cuda::launch::cut::Part;
 use crate::cuda::launch::link::Link;
+use crate::cuda::launch::parts::was_refused;
 use crate::cuda::launch::sheet::{Addresses, Located, Sheet, TAG};
 use crate::job::Job;
 use crate::portion::Sum;
@@ -152,7 +155,7 @@ impl<L: Link> Passage<'_, '_, L> {
                 }
             }
         }
-        zero(&mut results[..sheet.len]);
+        results[..sheet.len].zeroize();
         sum
     }
 
@@ -168,11 +171,6 @@ impl<L: Link> Passage<'_, '_, L> {
             None => part.after == 0,
         }
     }
-}
-
-pub(super) fn zero(bytes: &mut [u8]) {
-    use zeroize::Zeroize;
-    bytes.zeroize();
 }
 
 /// Copies tags to the caller, or records the messages that were refused.
@@ -198,7 +196,9 @@ pub(super) unsafe fn give_results(
                     place.copy_from_nonoverlapping(tag.as_ptr(), tag.len());
                 }
             }
-            Direction::Decrypt if sheet.refused(results, number) => failed.push(message),
+            Direction::Decrypt if was_refused(job.info().mode, results, number) => {
+                failed.push(message);
+            }
             Direction::Decrypt => {}
         }
     }

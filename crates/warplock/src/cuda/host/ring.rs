@@ -34,9 +34,8 @@ struct Sent {
     chunk: Chunk,
     /// The portion that ends here.
     portion: Option<Portion>,
-    /// Its slot, and that of the preceding chunk.
+    /// Its slot.
     place: usize,
-    before: Option<usize>,
     /// Bytes of its text, including gaps between messages.
     len: usize,
     /// Whether the device reads and writes the caller's memory directly.
@@ -94,25 +93,13 @@ impl<L: Link> Ring<L> {
         texts.try_for_each(|text| text.grow(&gpu, len, len))
     }
 
-    /// Runs a job; returns the messages that did not verify, ascending. After an error, nothing is
-    /// under way any more, unless the device hangs, and the ring must not be used again.
+    /// Runs a job in chunks of up to `room` bytes; returns the messages that did not verify,
+    /// ascending. After an error, nothing is under way any more, unless the device hangs, and the
+    /// ring must not be used again.
     ///
     /// # Safety
     /// Nothing else uses what the job borrows during the call.
-    pub(crate) unsafe fn run(&mut self, job: &Job<'_>) -> Result<Vec<usize>, Failure> {
-        // SAFETY: by this function's contract.
-        unsafe { self.run_in(job, self.gpu.policy.room(job.text_bytes())) }
-    }
-
-    /// [`Ring::run`] in chunks of up to `room` bytes.
-    ///
-    /// # Safety
-    /// As [`Ring::run`].
-    pub(crate) unsafe fn run_in(
-        &mut self,
-        job: &Job<'_>,
-        room: usize,
-    ) -> Result<Vec<usize>, Failure> {
+    pub(crate) unsafe fn run(&mut self, job: &Job<'_>, room: usize) -> Result<Vec<usize>, Failure> {
         let mut all = All::of(job.count());
         // SAFETY: by this function's contract.
         unsafe { self.run_portions(job, &mut all, room, false)? };
@@ -295,10 +282,6 @@ impl<L: Link> Passage<'_, '_, L> {
         let (gpu, job) = (self.gpu, self.job);
         let link = &gpu.link;
         let place = self.number % gpu.policy.slots;
-        let before = self
-            .number
-            .checked_sub(1)
-            .map(|before| before % gpu.policy.slots);
         let (from, to) = (inputs(job, &chunk), outputs(job, &chunk));
         let len = extent(&from);
         let direct = |runs: &[Run], pinned: &Option<Range<usize>>| {
@@ -347,7 +330,6 @@ impl<L: Link> Passage<'_, '_, L> {
             chunk,
             portion,
             place,
-            before,
             len,
             direct_in,
             direct_out,
@@ -367,7 +349,6 @@ impl<L: Link> Passage<'_, '_, L> {
             chunk,
             portion,
             place,
-            before,
             len,
             direct_in,
             direct_out,
@@ -375,6 +356,7 @@ impl<L: Link> Passage<'_, '_, L> {
             staged,
         } = sent;
         let text = self.slots[place].text.device.address();
+        let before = (place + gpu.policy.slots - 1) % gpu.policy.slots;
         self.find_key(&chunk);
         let sheet = Sheet::new(job, &chunk, &gpu.policy, gpu.link.multiprocessors());
         if !self.slots[place].sheet.fits(sheet.device_len) {
@@ -385,7 +367,7 @@ impl<L: Link> Passage<'_, '_, L> {
         let at = Addresses {
             sheet: slot.sheet.device.address(),
             text,
-            previous: before.map_or(0, |before| self.slots[before].text.device.address()),
+            previous: (self.slots.get(before)).map_or(0, |before| before.text.device.address()),
         };
         let parts = chunk.parts();
         let key = self.key.as_ref().map(|(_, key)| key);
@@ -402,7 +384,7 @@ impl<L: Link> Passage<'_, '_, L> {
         let chained = parts
             .iter()
             .any(|part| matches!(part.previous, Previous::Chained(_)));
-        if let (true, Some(before)) = (chained, before) {
+        if chained {
             link.wait_for(stream, &self.slots[before].worked)?;
         }
         // SAFETY: by this function's contract.

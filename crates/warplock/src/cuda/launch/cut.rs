@@ -67,14 +67,6 @@ impl Chunk {
     }
 }
 
-/// A chain of CBC encryption that is under way.
-struct Chain {
-    message: usize,
-    before: usize,
-    /// The offset of its last block in the preceding chunk.
-    last: usize,
-}
-
 /// Cuts a portion of a job from its first message to its last.
 pub(crate) struct Cutter<'a, 'job> {
     job: &'a Job<'job>,
@@ -90,7 +82,8 @@ pub(crate) struct Cutter<'a, 'job> {
     bytes: Option<Range<usize>>,
     /// CBC decryption: the ciphertext block before the next part.
     previous: [u8; 16],
-    chains: Vec<Chain>,
+    /// The chains of CBC encryption that are under way: their parts in the preceding chunk.
+    chains: Vec<Part>,
 }
 
 /// The offset of a message of `len` bytes after `end`.
@@ -208,43 +201,39 @@ impl<'a, 'job> Cutter<'a, 'job> {
     fn begin_chains(&mut self) {
         let most = self.policy.chains.min(self.room / ROW).max(1);
         let end = self.end.min(self.next + most);
-        let begun = (self.next..end).map(|message| Chain {
+        let begun = (self.next..end).map(|message| Part {
             message,
             before: 0,
-            last: 0,
+            len: 0,
+            after: self.job.text_len(message),
+            place: 0,
+            previous: Previous::Iv,
         });
-        self.chains = begun
-            .filter(|chain| self.job.text_len(chain.message) > 0)
-            .collect();
+        self.chains = begun.filter(|part| part.after > 0).collect();
         self.next = end;
     }
 
     /// The next part of every chain.
     fn advance_chains(&mut self) -> Chunk {
         let each = self.room / self.chains.len() / 16 * 16;
-        let mut parts = Vec::with_capacity(self.chains.len());
         let mut place = 0;
-        for chain in &mut self.chains {
-            let left = self.job.text_len(chain.message) - chain.before;
-            let len = left.min(each);
-            parts.push(Part {
-                message: chain.message,
-                before: chain.before,
+        for part in &mut self.chains {
+            let (before, len) = (part.before + part.len, part.after.min(each));
+            *part = Part {
+                message: part.message,
+                before,
                 len,
-                after: left - len,
+                after: part.after - len,
                 place,
-                previous: match chain.before {
+                previous: match before {
                     0 => Previous::Iv,
-                    _ => Previous::Chained(chain.last),
+                    _ => Previous::Chained(part.place + part.len - 16),
                 },
-            });
-            chain.before += len;
+            };
             place += len;
-            chain.last = place - 16;
         }
-        let job = self.job;
-        self.chains
-            .retain(|chain| chain.before < job.text_len(chain.message));
+        let parts = self.chains.clone();
+        self.chains.retain(|part| part.after > 0);
         Chunk::Chains(parts)
     }
 }

@@ -23,40 +23,14 @@ pub(super) fn put<T: Copy>(host: &mut [u8], at: usize, value: T) {
     unsafe { place.as_mut_ptr().cast::<T>().write_unaligned(value) };
 }
 
-/// The bytes that a part starts from: the message's IV, or the preceding ciphertext; none if they
-/// are on the device.
-pub(super) enum StartBytes<'a> {
-    Iv(Iv<'a>),
-    Block([u8; 16]),
-    None,
-}
-
-impl AsRef<[u8]> for StartBytes<'_> {
-    fn as_ref(&self) -> &[u8] {
-        match self {
-            StartBytes::Iv(iv) => iv.bytes(),
-            StartBytes::Block(block) => block,
-            StartBytes::None => &[],
-        }
-    }
-}
-
-impl StartBytes<'_> {
-    pub(super) fn len(&self) -> usize {
-        self.as_ref().len()
-    }
-}
-
-pub(super) fn iv_bytes<'a>(job: &Job<'a>, part: &Part) -> StartBytes<'a> {
+/// What a part starts from: the message's IV, or the preceding ciphertext; empty if that is on the
+/// device.
+pub(super) fn start_iv<'a>(job: &Job<'a>, part: &Part) -> Iv<'a> {
     match part.previous {
-        Previous::Iv => StartBytes::Iv(job.message(part.message).iv),
-        Previous::Block(block) => StartBytes::Block(block),
-        Previous::Chained(_) => StartBytes::None,
+        Previous::Iv => job.message(part.message).iv,
+        Previous::Block(block) => Iv::Block(block),
+        Previous::Chained(_) => Iv::Bytes(&[]),
     }
-}
-
-pub(super) fn ivs<'a>(job: &Job<'a>, parts: &[Part]) -> impl Iterator<Item = StartBytes<'a>> {
-    parts.iter().map(|part| iv_bytes(job, part))
 }
 
 /// Offsets of associated data. If consecutive messages share it, it is stored once.

@@ -4,7 +4,7 @@
 use super::abi::{Address, Piece, TABLE_KEY, Verdict, Work};
 use super::cut::{Chunk, Part, Previous, has_table};
 use super::keys::OneKey;
-use super::parts::{AadPlaces, iv_bytes, ivs, number_keys, padded, verdict, was_refused};
+use super::parts::{AadPlaces, number_keys, padded, start_iv, verdict};
 use super::pieces::{Message, Messages, Pieces, Places, Unit};
 use super::policy::Policy;
 use crate::job::Job;
@@ -53,7 +53,6 @@ pub(crate) struct Sheet {
     table: usize,
     scratch: usize,
     powers: usize,
-    tag_len: usize,
     opens: bool,
 }
 
@@ -127,7 +126,10 @@ impl Sheet {
         let ivs = places.take(match mode {
             Mode::Ecb => 0,
             Mode::Gcm if !whole => 0,
-            _ => ivs(job, parts).map(|iv| padded(iv.len())).sum(),
+            _ => parts
+                .iter()
+                .map(|part| padded(start_iv(job, part).bytes().len()))
+                .sum(),
         });
         let aads = places.take(if message_count > 0 {
             AadPlaces::default().all(job, parts)
@@ -140,7 +142,7 @@ impl Sheet {
             KeyPlace::Table | KeyPlace::Raw => key_owners.len() * job.info().key_len,
         });
         let lens = parts.iter().map(|part| {
-            let (aad, iv) = (job.aad_len(part.message), iv_bytes(job, part).len());
+            let (aad, iv) = (job.aad_len(part.message), start_iv(job, part).bytes().len());
             (part.len as u64, aad as u64, iv as u64)
         });
         let messages = Messages::new(&mut places, mode, message_count, lens);
@@ -175,7 +177,6 @@ impl Sheet {
             table,
             scratch,
             powers,
-            tag_len: job.tag_len(),
             opens,
         }
     }
@@ -196,9 +197,9 @@ impl Sheet {
         let mut aads = AadPlaces::default();
         for (number, part) in parts.iter().enumerate() {
             let mut iv_at = 0;
-            let bytes = iv_bytes(job, part);
-            if !bytes.as_ref().is_empty() && (self.mode != Mode::Gcm || whole) {
-                let bytes = bytes.as_ref();
+            let start = start_iv(job, part);
+            let bytes = start.bytes();
+            if !bytes.is_empty() && (self.mode != Mode::Gcm || whole) {
                 host[iv..][..bytes.len()].copy_from_slice(bytes);
                 iv_at = at.sheet + iv as Address;
                 iv += padded(bytes.len());
@@ -216,17 +217,17 @@ impl Sheet {
                 }
                 let tag = self.tags + number * TAG;
                 if self.opens {
+                    let len = job.tag_len();
                     // SAFETY: by the job's checks, a tag of this length can be read.
-                    let given = unsafe {
-                        std::slice::from_raw_parts(message.tag.cast_const(), self.tag_len)
-                    };
-                    host[tag..][..self.tag_len].copy_from_slice(given);
+                    let given =
+                        unsafe { std::slice::from_raw_parts(message.tag.cast_const(), len) };
+                    host[tag..][..len].copy_from_slice(given);
                 }
                 let message = Message {
                     input: text,
                     output: text,
                     len: part.len as u64,
-                    iv: (iv_at, bytes.as_ref().len() as u64),
+                    iv: (iv_at, bytes.len() as u64),
                     aad: (at.sheet + aad as Address, message.aad.len() as u64),
                     tag: at.sheet + tag as Address,
                     key: key_number,
@@ -306,11 +307,6 @@ impl Sheet {
             (count, true) => (self.verdicts, count * verdict(self.mode).1),
             (_, false) => self.tags(),
         }
-    }
-
-    /// Whether the message at `index` of downloaded results was refused.
-    pub(crate) fn refused(&self, results: &[u8], index: usize) -> bool {
-        was_refused(self.mode, results, index)
     }
 }
 

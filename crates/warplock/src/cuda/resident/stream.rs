@@ -131,7 +131,7 @@ impl Stream {
     /// The raw `CUstream`, for other libraries; dropping this value destroys it if
     /// [`super::Device::stream`] made it. Does not synchronise.
     pub fn raw(&self) -> *mut std::ffi::c_void {
-        self.stream.handle().cast()
+        self.stream.handle.cast()
     }
 
     pub(super) fn inner(&self) -> &api::RawStream {

@@ -4,7 +4,7 @@ mod gcm;
 
 use crate::Direction;
 use crate::cpu::portable::xts_skip;
-use crate::cpu::{Acorn, AesKey, CounterBits, InstructionSet, Io, Kernels};
+use crate::cpu::{Acorn, AesKey, InstructionSet, Io, Kernels};
 use crate::cuda::launch::abi::{AcornMessage, Address, GcmMessage, Piece, TABLE_KEY, Work};
 use crate::cuda::launch::steps::{Parameter, Step};
 
@@ -196,7 +196,7 @@ pub(super) unsafe fn run(launch: &Launch) {
                     let key = keys.key(piece.key, 0);
                     let mut counter = start.to_be_bytes();
                     let text = io(&piece, 0, piece.len);
-                    kernels().ctr(&key, &mut counter, CounterBits::B128, text);
+                    kernels().ctr(&key, &mut counter, text);
                 }
             }
             "cbc_save" => write(launch.number(1), *b"only a test mark"),

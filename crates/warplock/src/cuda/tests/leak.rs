@@ -85,7 +85,7 @@ impl Mark {
 
     fn record(&self, stream: &RawStream) {
         // SAFETY: both live.
-        let code = unsafe { sys::cuEventRecord(self.0, stream.handle()) };
+        let code = unsafe { sys::cuEventRecord(self.0, stream.handle) };
         check(code, || "marking a place").unwrap();
     }
 

@@ -114,8 +114,9 @@ fn check(
         tags,
     } = &mut found;
     let job = Job::new(setup.batch(direction, input, output, tags)).unwrap();
+    let room = policy.room(job.text_bytes());
     // SAFETY: nothing else uses the buffers.
-    let failed = unsafe { ring.run(&job) }.unwrap();
+    let failed = unsafe { ring.run(&job, room) }.unwrap();
     drop(ring);
     let known = selftest::kernels_tested_for(&job, &policy);
     let launched = gpu.link.launched();
@@ -194,8 +195,10 @@ fn after_a_failure_nothing_is_under_way() {
                 tags,
             } = &mut buffers;
             let batch = setup.batch(Direction::Encrypt, input, output, tags);
+            let job = Job::new(batch).unwrap();
+            let room = gpu.policy.room(job.text_bytes());
             // SAFETY: nothing else uses the buffers.
-            let ran = unsafe { ring.run(&Job::new(batch).unwrap()) };
+            let ran = unsafe { ring.run(&job, room) };
             assert!(ran.is_ok() || gpu.link.under_way() == 0);
         }
     }

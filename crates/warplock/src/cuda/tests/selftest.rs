@@ -6,6 +6,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use super::fake::FakeLink;
+use crate::cuda::driver::api::Failure;
 use crate::cuda::host::copy::Copier;
 use crate::cuda::host::ring::Ring;
 use crate::cuda::host::slot::RingGpu;
@@ -28,11 +29,15 @@ fn gpu() -> Arc<RingGpu<FakeLink>> {
     })
 }
 
+fn run(gpu: &Arc<RingGpu<FakeLink>>, job: &Job<'_>) -> Result<Vec<usize>, Failure> {
+    let room = gpu.policy.room(job.text_bytes());
+    // SAFETY: nothing else uses what the cases' jobs borrow.
+    unsafe { Ring::new(gpu).run(job, room) }
+}
+
 /// Whether a case passes on the fake device.
 fn passes(case: Case, gpu: &Arc<RingGpu<FakeLink>>) -> bool {
-    // SAFETY: nothing else uses what the case's jobs borrow.
-    let run = |job: &Job<'_>| unsafe { Ring::new(gpu).run(job) };
-    case.passes(run).unwrap()
+    case.passes(|job| run(gpu, job)).unwrap()
 }
 
 fn cases() -> Vec<Case> {
@@ -100,8 +105,7 @@ fn a_device_with_a_wrong_answer_is_not_used() {
         let job = Job::new(batch.ivs(Ivs::Each(&[3; 16]))).unwrap();
         tested.ensure(&job, &Policy::DEFAULT, |job| {
             *runs += 1;
-            // SAFETY: nothing else uses what the case's job borrows.
-            unsafe { Ring::new(&gpu).run(job) }
+            run(&gpu, job)
         })
     };
     ensure(&mut runs).unwrap();
@@ -116,8 +120,7 @@ fn a_device_with_a_wrong_answer_is_not_used() {
         let job = Job::new(batch.ivs(Ivs::Each(&[3; 16]))).unwrap();
         tested.ensure(&job, &Policy::DEFAULT, |job| {
             runs += 1;
-            // SAFETY: as above.
-            unsafe { Ring::new(&gpu).run(job) }
+            run(&gpu, job)
         })
     };
     let why = refuse().unwrap_err();
@@ -134,7 +137,5 @@ fn a_failed_call_is_distinguished_from_a_wrong_answer() {
         copier: Copier::new(NonZeroUsize::MIN, None),
     });
     let case = cases()[0];
-    // SAFETY: nothing else uses what the case's job borrows.
-    let run = |job: &Job<'_>| unsafe { Ring::new(&gpu).run(job) };
-    assert!(case.passes(run).is_err());
+    assert!(case.passes(|job| run(&gpu, job)).is_err());
 }

@@ -2,8 +2,8 @@
 
 use super::{Block, bytes, encrypt, io, kernels};
 use crate::Direction;
+use crate::cpu::AesKey;
 use crate::cpu::portable::{gf_mul, gf_pow};
-use crate::cpu::{AesKey, CounterBits};
 use crate::cuda::launch::abi::{GcmMessage, Piece};
 
 /// J0, its encryption, and the hash of the associated data, multiplied to precede the text.
@@ -46,9 +46,12 @@ pub(super) unsafe fn text(
         if direction == Direction::Decrypt {
             ghash(h, &mut sum, bytes(piece.input, piece.len));
         }
-        let mut counter = counter32(message.state[0], 1 + piece.before / 16);
-        let text = io(piece, 0, piece.len);
-        kernels().ctr(key, &mut counter, CounterBits::B32, text);
+        // Block by block: of GCM's counter only 32 bits count.
+        for done in (0..piece.len).step_by(16) {
+            let mut counter = counter32(message.state[0], 1 + (piece.before + done) / 16);
+            let text = io(piece, done, (piece.len - done).min(16));
+            kernels().ctr(key, &mut counter, text);
+        }
         if direction == Direction::Encrypt {
             ghash(h, &mut sum, bytes(piece.output, piece.len));
         }
