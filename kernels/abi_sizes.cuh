@@ -14,6 +14,7 @@ static_assert(sizeof(AcornMessage) == 64 && offsetof(AcornMessage, number) == 60
 static_assert(sizeof(Work) == 40, "Work");
 static_assert(sizeof(Column) == 48 && sizeof(Spread) == 376, "Spread");
 static_assert(offsetof(Spread, base) == 336, "Spread");
+static_assert(sizeof(Classes) == 4 * 4096 + 16, "Classes");
 static_assert(FEW_BYTES == 3840, "FewBytes");
 static_assert(sizeof(GcmPowers) == 25600, "GcmPowers");
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)

@@ -180,7 +180,11 @@ impl Standing {
             thread::sleep(Duration::from_millis(3));
         }
         drop(self.child.stdin.take());
-        assert!(self.child.wait().unwrap().success());
+        let status = self.child.wait().unwrap();
+        assert!(
+            status.success(),
+            "the process that serves the mount: {status}"
+        );
     }
 
     /// Kills the process (SIGKILL).

@@ -339,7 +339,7 @@ pub(super) fn is_at_any_byte(batch: &Checked<'_>) -> bool {
         };
         !bits.is_multiple_of(16)
     };
-    batch.text_bytes < TOO_LONG_FOR_ANY_BYTE
+    (1..TOO_LONG_FOR_ANY_BYTE).contains(&batch.text_bytes)
         && (lies_elsewhere(batch.input, &batch.input_spans)
             || !batch.in_place && lies_elsewhere(batch.output, &batch.output_spans))
 }
