@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use super::buffers::{DeviceBuffer, PinnedBuffer};
 use super::slots::Slots;
 use super::split::{Hashers, HashersAt};
-use super::spread;
+use super::spread_selftest;
 use super::stream::{Event, Stream};
 use crate::Error;
 use crate::cuda::Gpu;
@@ -207,7 +207,7 @@ impl Device {
     /// device. Synchronises.
     pub(super) fn ensure_spread_tested(&self) -> Result<(), Error> {
         if self.0.spread_tested.get().is_none() {
-            spread::test(self)?;
+            spread_selftest::test(self)?;
             let _ = self.0.spread_tested.set(());
         }
         Ok(())

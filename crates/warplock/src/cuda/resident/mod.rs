@@ -15,6 +15,7 @@ mod sheet;
 mod slots;
 mod split;
 mod spread;
+mod spread_selftest;
 mod stream;
 #[cfg(test)]
 mod tests;
