@@ -75,8 +75,8 @@ impl DeviceKey {
     }
 
     /// Queues a batch whose places and lengths only the GPU knows when the stream gets there: written
-    /// by an earlier kernel, say. For GCM, CTR and ACORN-128, whose
-    /// texts may have any length. Otherwise as [`DeviceKey::enqueue`].
+    /// by an earlier kernel, say. For GCM, CTR and ACORN-128, whose texts may have any length.
+    /// Otherwise as [`DeviceKey::enqueue`].
     ///
     /// # Safety
     /// As [`DeviceKey::enqueue`]; the arrays are read in stream order. All that they name is memory
