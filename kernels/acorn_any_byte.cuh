@@ -226,6 +226,10 @@ extern "C" __global__ void __launch_bounds__(ACORN_THREADS, 6)
         else fetch_ends(tile ^ AcornTiles::WARP_BYTES, t + 1);
         acorn_await<1>();
         if (t > 0 && t < whole) {
+            // Shuffled before the work, in which they arrive.
+            uint8_t* to[CHUNKS];
+#pragma unroll
+            for (uint32_t i = 0; i < CHUNKS; i++) to[i] = at(output, t, i);
             if (opens && same()) acorn_lines<Acorn::OPEN, true>(state, shift, tile + own);
             else if (opens) acorn_lines<Acorn::OPEN, false>(state, shift, tile + own);
             else if (same()) acorn_lines<Acorn::SEAL, true>(state, shift, tile + own);
@@ -233,9 +237,8 @@ extern "C" __global__ void __launch_bounds__(ACORN_THREADS, 6)
             __syncwarp();
 #pragma unroll
             for (uint32_t i = 0; i < CHUNKS; i++) {
-                uint8_t* to = at(output, t, i);
                 const uint4 line = load_shared(place(tile, i));
-                if (tiles.row(i) < lanes) store_aligned(to, line);
+                if (tiles.row(i) < lanes) store_aligned(to[i], line);
             }
         } else {
             const uint64_t first = CHUNKS * uint64_t(t), end = lines();

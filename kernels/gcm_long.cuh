@@ -247,6 +247,10 @@ __device__ __forceinline__ void encipher(const Work& work, GcmMessage* messages,
                 output += STEP_BYTES;
             }
         };
+        // The last step loads late, for want of registers.
+#pragma unroll
+        for (uint32_t i = 0; i < ROWS_EACH; i++)
+            if (first + i < rows && left > 512 * i) prefetch(input + fast * STEP_BYTES + 512 * i);
         if (even) steps(Constant<true>{});
         else steps(Constant<false>{});
 #pragma unroll 1
@@ -262,7 +266,8 @@ __device__ __forceinline__ void encipher(const Work& work, GcmMessage* messages,
                     first + i < rows && left > 512 * i ? block_len(left, 512 * i) : 0;
                 const uint4 text = len ? load(input + 512 * i, len) : make_uint4(0, 0, 0, 0);
                 const uint4 result = first_bytes(text ^ stream, len);
-                store_row(output + 512 * i, result, len, lane > 0);
+                if (__all_sync(~0u, len == 16)) store_rows<1>(output + 512 * i, {result});
+                else store_row(output + 512 * i, result, len, lane > 0);
                 blocks[1] = DECRYPT ? text : result;
                 if (i == 0) blocks[0] = blocks[1], blocks[1] = make_uint4(0, 0, 0, 0);
             }

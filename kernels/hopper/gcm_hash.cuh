@@ -2,9 +2,10 @@
 //
 // The products are those of ghash.cuh, three for each block. Here a row of an operand is a stretch
 // of text with a running value of its own, and a batch is its next 64 blocks: lane t of four takes
-// block 4s + t in step s, whose matrix is that of H^(64 - 4s - t). The matrices of all steps are in
-// shared memory; text is copied there asynchronously, a batch ahead. A stretch ends with a batch: a
-// shorter one begins with zeros, which change nothing.
+// block 4s + t in step s, whose matrix is that of H^(64 - 4s - t) (at any byte in another order, see
+// gcm_hash_any_byte.cuh). The matrices of all steps are in shared memory; text is copied there
+// asynchronously, a batch ahead. A stretch ends with a batch: a shorter one begins with zeros, which
+// change nothing.
 //
 // Two groups of four warps hash a tile, 64 stretches each: while one reduces sums to running
 // values, the other keeps the tensor cores busy. Four more warps, the scouts, find the next tile

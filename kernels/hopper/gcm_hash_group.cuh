@@ -42,29 +42,28 @@ __host__ __device__ constexpr uint64_t matrix(uint32_t step, uint32_t product) {
            uint64_t(256 / 16) << 32;
 }
 
-// A stretch as scouts pass it on: its address, at a multiple of 16, its length in bytes, whether
-// there is a tile at all, and whether it is short.
-__device__ __forceinline__ uint64_t stretch_of(uint64_t at, uint32_t len, bool tile,
-                                               bool is_short = false) {
-    return at | uint64_t(len) << 48 | uint64_t(tile) << 63 | uint64_t(is_short);
+// A stretch as scouts pass it on: its address, its length in bytes, and whether it is short. 0:
+// there is no tile.
+__device__ __forceinline__ uint64_t stretch_of(uint64_t at, uint32_t len, bool is_short) {
+    return at | uint64_t(len) << 48 | uint64_t(is_short) << 63;
 }
 __device__ __forceinline__ int32_t len_of(uint64_t stretch) {
     return int32_t(stretch >> 48 & 0x7fff);
 }
 
-// What a lane copies of a row's stretch: 16 of each 128 bytes.
+// What a lane copies of a row's stretch: a line of 16 bytes of each 128.
 struct Row {
-    uint64_t at;   // its block of the batch's first pair of steps, counted with the zeros in front
+    uint64_t at;   // its line of the batch's first pair of steps, counted with the zeros in front
     int32_t zeros; // bytes of zeros in front, from there on
 
     Row() = default;
     __device__ __forceinline__ Row(uint64_t stretch, uint32_t batches, uint32_t lane8) {
         const int32_t front = BATCH_BYTES * batches - (len_of(stretch) + 15 & ~15);
         zeros = front - 16 * int32_t(lane8);
-        at = (stretch & 0xffffffffffff) - zeros;
+        at = (stretch & 0xfffffffffff0) - zeros;
     }
 
-    // The block of a pair of steps. When sealing, it is not read again, and the L2 cache has more
+    // The line of a pair of steps. When sealing, it is not read again, and the L2 cache has more
     // room for what was just encrypted.
     template <int PAIR, bool DECRYPT>
     __device__ __forceinline__ void copy(uint32_t to) const {
@@ -88,11 +87,16 @@ struct Row {
     }
 };
 
-// Two rows' blocks as operands of the three products.
+// Two rows' blocks, and as operands of the three products.
+struct Blocks {
+    uint4 x, y;
+};
 struct Operands {
     uint4 both, low, high;
 
     Operands() = default;
+    __device__ __forceinline__ explicit Operands(const Blocks& blocks)
+        : Operands(blocks.x, blocks.y) {}
     __device__ __forceinline__ Operands(uint4 x, uint4 y)
         : both(make_uint4(x.x ^ x.z, y.x ^ y.z, x.y ^ x.w, y.y ^ y.w)),
           low(make_uint4(x.x, y.x, x.y, y.y)), high(make_uint4(x.z, y.z, x.w, y.w)) {}
@@ -110,6 +114,11 @@ struct HashGroup {
     uint32_t tails; // bytes of their last blocks, 0 for 16
     bool more;      // whether there is a tile
 
+    // What was loaded of two rows, a step ahead.
+    struct Texts {
+        uint4 x, y;
+    };
+
     __device__ __forceinline__ explicit HashGroup(uint32_t usual)
         : batches(usual), usual(usual) {
         const uint32_t thread = thread_anew();
@@ -126,6 +135,11 @@ struct HashGroup {
         results = SHARED_BASE + RESULTS_AT + 16 * (first + (lane >> 2));
     }
 
+    // The number of a batch's block that a lane takes in a step.
+    static __device__ __forceinline__ uint32_t block_of(uint32_t step, uint32_t lane4) {
+        return 4 * step + lane4;
+    }
+
     __device__ __forceinline__ void next_rows() {
         wait_at(GIVEN + number, 256);
         tails = 0;
@@ -136,10 +150,10 @@ struct HashGroup {
                          : "=l"(stretch)
                          : "r"(stretches + 32 * i)
                          : "memory");
-            if (!DECRYPT) batches = stretch & 1 ? SHORT_BATCHES : usual;
-            rows[i] = Row(stretch & ~uint64_t(!DECRYPT), batches, lane8);
+            if (!DECRYPT) batches = stretch >> 63 ? SHORT_BATCHES : usual;
+            rows[i] = Row(stretch, batches, lane8);
             tails |= uint32_t(len_of(stretch) & 15) << 8 * i;
-            more = stretch >> 63;
+            more = stretch != 0;
         }
     }
 
@@ -163,15 +177,49 @@ struct HashGroup {
 
     // Two rows' blocks of a step.
     template <int STEP>
-    __device__ __forceinline__ void load(uint4& x, uint4& y) const {
+    __device__ __forceinline__ void load(Texts& next, uint32_t) const {
         const uint32_t at = (STEP % 2 ? odd : even) + RING_STEP * (STEP & ~1);
-        x = load_shared(at), y = load_shared(at + 1024);
+        next.x = load_shared(at), next.y = load_shared(at + 1024);
     }
+    // The same, once the first batch of all is being copied.
+    __device__ __forceinline__ void load_first(Texts& next) const {
+        await_fetches<7>();
+        __syncwarp();
+        load<0>(next, 0);
+    }
+
+    // The blocks that were loaded.
+    __device__ __forceinline__ Blocks blocks(const Texts& next) const {
+        return {next.x, next.y};
+    }
+
+    // After step `STEP` has begun and the next one's operands are made: copies what comes a batch
+    // later over what was loaded, and loads text of the step after the next. The last step but one
+    // loads the first blocks of the next batch.
+    template <int STEP>
+    __device__ __forceinline__ void go_on(Texts& next, uint32_t left) const {
+        if constexpr (STEP < HASH_STEPS - 1) {
+            if (STEP % 2 == 0) {
+                __syncwarp();
+                copy<STEP / 2>(left == 2);
+                await_fetches<7>();
+                __syncwarp();
+            }
+            load<(STEP + 2) % HASH_STEPS>(next, left);
+        }
+    }
+
+    // After a tile.
+    __device__ __forceinline__ void next_texts() {}
+
+    // Whether this lane has running values, and where results go.
+    __device__ __forceinline__ bool has_running() const { return lane4 == 0; }
+    __device__ __forceinline__ uint32_t result() const { return results; }
 };
 
 // The first batch of a tile; stretches have more.
-template <int PAIR = 0, bool DECRYPT>
-__device__ __forceinline__ void copy_pairs(const HashGroup<DECRYPT>& group) {
+template <int PAIR = 0, class Group>
+__device__ __forceinline__ void copy_pairs(const Group& group) {
     if constexpr (PAIR < HASH_STEPS / 2) {
         group.template copy<PAIR>(false);
         copy_pairs<PAIR + 1>(group);
@@ -182,11 +230,12 @@ struct Products {
     Sums both[8], low[8], high[8];
 };
 
-// Step `STEP` of a batch, while the next one's operands are made of `x` and `y`, and those after it
-// loaded. Whatever was loaded of a pair may be overwritten with what comes a batch later.
-template <int STEP, bool DECRYPT>
-__device__ __forceinline__ void hash_step(const HashGroup<DECRYPT>& group, Products& sums,
-                                          Operands (&operands)[2], uint4& x, uint4& y, bool last) {
+// Step `STEP` of a batch, while the next one's operands are made. `left`: batches of the stretch, with
+// this one.
+template <int STEP, class Group>
+__device__ __forceinline__ void hash_step(Group& group, Products& sums,
+                                          Operands (&operands)[2], typename Group::Texts& next,
+                                          uint32_t left) {
     const Operands& mine = operands[STEP % 2];
     wgmma_fence();
     wgmma<STEP != 0>(sums.both, mine.both, matrix(STEP, 0));
@@ -195,22 +244,15 @@ __device__ __forceinline__ void hash_step(const HashGroup<DECRYPT>& group, Produ
     wgmma_commit();
     if constexpr (STEP < HASH_STEPS - 1) {
         wgmma_wait<1>();
-        operands[(STEP + 1) % 2] = Operands(x, y);
-        if (STEP % 2 == 0) {
-            __syncwarp();
-            group.template copy<STEP / 2>(last);
-            await_fetches<7>();
-            __syncwarp();
-        }
-        // The last step but one loads the first blocks of the next batch.
-        group.template load<(STEP + 2) % HASH_STEPS>(x, y);
-        hash_step<STEP + 1>(group, sums, operands, x, y, last);
+        operands[(STEP + 1) % 2] = Operands(group.blocks(next));
     }
+    group.template go_on<STEP>(next, left);
+    if constexpr (STEP < HASH_STEPS - 1) hash_step<STEP + 1>(group, sums, operands, next, left);
 }
 
-template <bool DECRYPT>
+template <class Group>
 __device__ __forceinline__ void hash_group(uint32_t usual) {
-    HashGroup<DECRYPT> group(usual);
+    Group group(usual);
     group.next_rows();
     if (!group.more) {
         pass(MADE, 384);
@@ -218,11 +260,10 @@ __device__ __forceinline__ void hash_group(uint32_t usual) {
     }
     copy_pairs(group);
     group.to_next_batch();
+    group.next_texts();
     pass(MADE, 384);
-    await_fetches<7>();
-    __syncwarp();
-    uint4 x, y;
-    group.template load<0>(x, y);
+    typename Group::Texts next;
+    group.load_first(next);
 #pragma unroll 1
     while (true) {
         Running running = {};
@@ -230,12 +271,14 @@ __device__ __forceinline__ void hash_group(uint32_t usual) {
         for (uint32_t left = group.batches; left > 0; left--) {
             // The last batch already copies the first batch of the next tile.
             if (left == 1) group.next_rows();
-            if (group.lane4 == 0) x = x ^ running.first, y = y ^ running.second;
+            Blocks first_blocks = group.blocks(next);
+            if (group.has_running())
+                first_blocks = {first_blocks.x ^ running.first, first_blocks.y ^ running.second};
             Operands operands[2];
-            operands[0] = Operands(x, y);
-            group.template load<1>(x, y);
+            operands[0] = Operands(first_blocks);
+            group.template load<1>(next, left);
             Products sums;
-            hash_step<0>(group, sums, operands, x, y, left == 2);
+            hash_step<0>(group, sums, operands, next, left);
             group.to_next_batch();
             wgmma_wait<0>();
             const LowBytes both(sums.both);
@@ -244,10 +287,11 @@ __device__ __forceinline__ void hash_group(uint32_t usual) {
             running = {stored_of_dual(gather(first.columns<0>(second))),
                        stored_of_dual(gather(first.columns<1>(second)))};
         }
-        if (group.lane4 == 0) {
-            store_shared(group.results, running.first);
-            store_shared(group.results + 16 * 8, running.second);
+        if (group.has_running()) {
+            store_shared(group.result(), running.first);
+            store_shared(group.result() + 16 * 8, running.second);
         }
+        group.next_texts();
         pass(MADE, 384);
         if (!group.more) break;
     }

@@ -20,9 +20,9 @@ __device__ __forceinline__ uint64_t find_stretch(const Work& work, const Tiles<D
     const uint64_t text = uint64_t(DECRYPT ? piece.input : piece.output);
     const uint64_t from =
         uint64_t(UNIT_BYTES) * (unit - number * each) + BATCH_BYTES * (place % UNIT_BATCHES);
-    if (!any || from >= piece.len) return stretch_of(text, 0, true, is_short);
+    if (!any || from >= piece.len) return stretch_of(text, 0, is_short);
     const uint64_t left = piece.len - from;
-    return stretch_of(text + from, left < bytes ? uint32_t(left) : bytes, true, is_short);
+    return stretch_of(text + from, left < bytes ? uint32_t(left) : bytes, is_short);
 }
 
 // The running sum of the tiles of a message alone that a block hashes; each lane has a stretch's.
@@ -119,8 +119,7 @@ __device__ __noinline__ void scout(const Work& work, GcmMessage* messages,
         }
         wait_at(SCOUTS, STRETCHES);
         const uint32_t next = *said;
-        stretches[row] = next != NONE ? find_stretch<DECRYPT>(work, tiles, next, row)
-                                      : stretch_of(uint64_t(work.pieces), 0, false);
+        stretches[row] = next != NONE ? find_stretch<DECRYPT>(work, tiles, next, row) : 0;
         pass(GIVEN, 256);
         pass(GIVEN + 1, 256);
         // Short tiles are left to others until their turn comes.

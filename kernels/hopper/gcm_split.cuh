@@ -15,12 +15,15 @@
 // itself, and if none hashes, the encrypting blocks hash everything. So no launch hangs, even if
 // other work shares the device.
 //
-// Needs pieces with equally many units each, texts at multiples of 16 bytes, and, unless all
-// messages are plain, gcm_prepare.
+// Needs pieces with equally many units each, whose inputs and outputs lie as far into their lines of
+// 16 bytes as each other, and, unless all messages are plain, gcm_prepare. Where not all lie at the
+// start of a line, there are kernels for texts at any byte.
 #pragma once
+#include "gcm_hash_any_byte.cuh"
 #include "gcm_hash_scout.cuh"
 #include "gcm_split_join.cuh"
 #include "../sliced.cuh"
+#include <type_traits>
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
@@ -167,43 +170,64 @@ struct Pair {
     uint32_t far, further;
 };
 
-// Rows of two strands that have all their bytes.
-template <int ROUNDS, class Lane>
+// Rows of two strands that have all their bytes. At any byte, the key stream is moved to the lines
+// in which text lies, so that only the ends of the rows are not whole lines.
+template <int ROUNDS, bool ANY_BYTE, class Lane>
 __device__ __forceinline__ void encipher_rows(Lane t, const RoundKeys& keys, uint64_t from,
                                               uint64_t to, uint32_t rows, const Pair& pair) {
     const uint8_t* input = reinterpret_cast<const uint8_t*>(from);
     uint8_t* output = reinterpret_cast<uint8_t*>(to);
+    const uint32_t shift = ANY_BYTE ? uniform(shift_of(output)) : 0;
+    input -= shift, output -= shift;
     uint32_t far = pair.far;
     const uint64_t once = used_once();
     const bool differ = __any_sync(~0u, pair.further != 0);
 #pragma unroll 1
     for (uint32_t i = 0; i < rows; i++) {
+        const uint32_t lane = t.number();
+        uint32_t end_text = 0;
+        [[maybe_unused]] int32_t end = 0;
+        if constexpr (ANY_BYTE) {
+            end = end_of_rows(2, shift, lane);
+            if (shift != 0 && lane < 16) end_text = load_byte(input + end);
+        }
         const uint4 first = load_aligned(input, once), second = load_aligned(input + 512, once);
         const uint4 first_far = load_shared(far);
         uint4 second_far = first_far;
         if (differ) second_far = load_shared(far + pair.further);
-        uint4 a = pair.near ^ first_far, b = pair.second_near ^ second_far;
-        rounds_of_two<false, ROUNDS, 3>(t, a, b, keys);
-        store_aligned(output, first ^ a);
-        store_aligned(output + 512, second ^ b);
+        uint4 stream[2] = {pair.near ^ first_far, pair.second_near ^ second_far};
+        rounds_of_two<false, ROUNDS, 3>(t, stream[0], stream[1], keys);
+        if (ANY_BYTE && shift != 0) {
+            to_lines(stream, shift, lane);
+            const uint32_t byte = end_byte(stream[0], lane);
+            if (lane < 16) output[end] = uint8_t(end_text ^ byte);
+            if (lane > 0) store_aligned(output, first ^ stream[0]);
+        } else {
+            store_aligned(output, first ^ stream[0]);
+        }
+        store_aligned(output + 512, second ^ stream[1]);
         output += 512 * STRANDS;
         input += 512 * STRANDS, far += 16;
     }
 }
 
 // The strand of a unit that ends early.
-template <int ROUNDS, class Lane>
+template <int ROUNDS, bool ANY_BYTE, class Lane>
 __device__ __forceinline__ void encipher_end(Lane t, const RoundKeys& keys, const Unit& unit,
                                              uint32_t strand, uint32_t far, uint4 near) {
 #pragma unroll 1
     for (uint32_t i = 0; i < STRAND_ROWS; i++) {
         const uint4 stream = rounds_from<false, ROUNDS, 3>(t, near ^ load_shared(far), keys);
         const uint32_t row = 512 * (strand + STRANDS * i), from = row + 16 * t.number();
-        if (from < unit.len) {
-            const uint32_t bytes = block_len(unit.len, from);
-            uint8_t* output = reinterpret_cast<uint8_t*>(unit.output + row);
-            store(output, load(reinterpret_cast<const uint8_t*>(unit.input + row), bytes) ^ stream,
-                  bytes);
+        const uint32_t bytes = from < unit.len ? block_len(unit.len, from) : 0;
+        const uint8_t* input = reinterpret_cast<const uint8_t*>(unit.input + row);
+        uint8_t* output = reinterpret_cast<uint8_t*>(unit.output + row);
+        if (ANY_BYTE) {
+            const uint4 text = bytes ? load(input, bytes) : make_uint4(0, 0, 0, 0);
+            const uint32_t lane = thread_anew() & 31;
+            store_row(output, text ^ stream, bytes, lane > 0, lane);
+        } else if (bytes > 0) {
+            store(output, load(input, bytes) ^ stream, bytes);
         }
         far += 16;
     }
@@ -227,7 +251,7 @@ __device__ __forceinline__ void make_masks(Lane t, const Work& work, GcmMessage*
 
 // Encrypts parts until all are taken, or each warp has done `most`. `pending`: a part that this
 // warp took before and has not begun. False: the wait for others was too long.
-template <int ROUNDS, bool DECRYPT>
+template <int ROUNDS, bool DECRYPT, bool ANY_BYTE>
 __device__ __forceinline__ bool encipher_parts(const Work& work, GcmMessage* messages,
                                                const RoundKeys& keys, Split* split, bool plain,
                                                bool patient, uint32_t most, uint32_t& pending) {
@@ -291,12 +315,13 @@ __device__ __forceinline__ bool encipher_parts(const Work& work, GcmMessage* mes
             pair.further = 16 * (place + 32 >> 8) - 16 * (place >> 8);
             if (!is_run) find_near(unit.column, place);
             if (unit.len == UNIT_BYTES)
-                encipher_rows<ROUNDS>(t, keys, unit.input + 512 * strand,
-                                      unit.output + 512 * strand, STRAND_ROWS * part.units, pair);
+                encipher_rows<ROUNDS, ANY_BYTE>(t, keys, unit.input + 512 * strand,
+                                                unit.output + 512 * strand,
+                                                STRAND_ROWS * part.units, pair);
             else {
-                encipher_end<ROUNDS>(t, keys, unit, strand, pair.far, pair.near);
-                encipher_end<ROUNDS>(t, keys, unit, strand + 1, pair.far + pair.further,
-                                     pair.second_near);
+                encipher_end<ROUNDS, ANY_BYTE>(t, keys, unit, strand, pair.far, pair.near);
+                encipher_end<ROUNDS, ANY_BYTE>(t, keys, unit, strand + 1, pair.far + pair.further,
+                                               pair.second_near);
             }
         }
         __syncwarp();
@@ -312,22 +337,27 @@ __device__ __forceinline__ bool encipher_parts(const Work& work, GcmMessage* mes
 
 // Hashes tiles until all are taken. `pending`: a tile that was taken before and not begun (of the
 // first scout). False: the wait for others was too long.
-template <bool DECRYPT>
+template <bool DECRYPT, bool ANY_BYTE>
 __device__ __forceinline__ bool hash_tiles(const Work& work, GcmMessage* messages,
                                            const GcmPowers* powers, Split* split, uint32_t masks,
                                            uint32_t tag_len, bool patient, uint32_t& pending) {
-    // H^64 down to H.
-    fill_matrices<HASH_STEPS>(
-        [&](uint32_t block) { return powers->powers[0][4 * HASH_STEPS - block]; });
+    using Group = std::conditional_t<ANY_BYTE, AnyByteGroup<DECRYPT>, HashGroup<DECRYPT>>;
+    // H^64 down to H, in the order in which blocks are taken.
+    fill_matrices<HASH_STEPS>([&](uint32_t number) {
+        return powers->powers[0][4 * HASH_STEPS - Group::block_of(number / 4, number % 4)];
+    });
     __syncthreads();
     if (threadIdx.x < FIRST_SCOUT) {
-        asm volatile("setmaxnreg.inc.sync.aligned.u32 168;");
-        hash_group<DECRYPT>(Tiles<DECRYPT>(work).usual);
+        // At any byte they need more, which the scouts lack.
+        if (ANY_BYTE) asm volatile("setmaxnreg.inc.sync.aligned.u32 176;");
+        else asm volatile("setmaxnreg.inc.sync.aligned.u32 168;");
+        hash_group<Group>(Tiles<DECRYPT>(work).usual);
         asm volatile("setmaxnreg.dec.sync.aligned.u32 80;");
         pass(GIVEN_BACK, 384);
         pass(GIVEN_BACK + 1, 640);
     } else if (threadIdx.x < 384) {
-        asm volatile("setmaxnreg.dec.sync.aligned.u32 72;");
+        if (ANY_BYTE) asm volatile("setmaxnreg.dec.sync.aligned.u32 56;");
+        else asm volatile("setmaxnreg.dec.sync.aligned.u32 72;");
         scout<DECRYPT>(work, messages, powers, split, masks, tag_len, patient, pending);
         // Not earlier: the groups would never get their registers.
         wait_at(GIVEN_BACK, 384);
@@ -395,7 +425,7 @@ __device__ __noinline__ void end_sealing(const Work& work, GcmMessage* messages,
     end_split<false>(work, messages, powers, split, plain, tag_len);
 }
 
-template <int ROUNDS, bool DECRYPT>
+template <int ROUNDS, bool DECRYPT, bool ANY_BYTE>
 __device__ __forceinline__ void gcm_split(const Work& work, GcmMessage* messages,
                                           const RoundKeys& keys, const GcmPowers* powers,
                                           Split* split, const uint8_t* places, uint32_t hashers,
@@ -411,10 +441,12 @@ __device__ __forceinline__ void gcm_split(const Work& work, GcmMessage* messages
     while (true) {
         uint32_t none = NONE;
         const bool done =
-            hashes ? hash_tiles<DECRYPT>(work, messages, powers, split, mask_parts(work, plain),
-                                         tag_len, patient, DECRYPT ? none : pending)
-                   : encipher_parts<ROUNDS, DECRYPT>(work, messages, keys, split, plain, patient,
-                                                        most, DECRYPT ? pending : none);
+            hashes ? hash_tiles<DECRYPT, ANY_BYTE>(work, messages, powers, split,
+                                                   mask_parts(work, plain), tag_len, patient,
+                                                   DECRYPT ? none : pending)
+                   : encipher_parts<ROUNDS, DECRYPT, ANY_BYTE>(work, messages, keys, split, plain,
+                                                               patient, most,
+                                                               DECRYPT ? pending : none);
         const bool follows = hashes != DECRYPT;
         if (follows && done) {
             // Blocks that open into other memory did not wait for hashing: it may be late, or not
@@ -442,17 +474,19 @@ __device__ __forceinline__ void gcm_split(const Work& work, GcmMessage* messages
     else end_sealing(work, messages, powers, split, plain, tag_len);
 }
 
-#define WARPLOCK_GCM_SPLIT_WAY(WAY, SIZE, ROUNDS, DECRYPT)                                      \
+#define WARPLOCK_GCM_SPLIT_WAY(WAY, SIZE, ROUNDS, DECRYPT, ANY_BYTE)                            \
     extern "C" __global__ void __launch_bounds__(SPLIT_THREADS, 1) gcm_split_##WAY##_##SIZE(    \
         const __grid_constant__ Work work, GcmMessage* messages,                                \
         const __grid_constant__ RoundKeys keys, const GcmPowers* powers, Split* split,          \
         const uint8_t* places, uint32_t hashers, uint32_t plain, uint32_t tag_len) {            \
-        gcm_split<ROUNDS, DECRYPT>(work, messages, keys, powers, split, places, hashers, plain,  \
-                                   tag_len);                                                    \
+        gcm_split<ROUNDS, DECRYPT, ANY_BYTE>(work, messages, keys, powers, split, places,       \
+                                             hashers, plain, tag_len);                          \
     }
 #define WARPLOCK_GCM_SPLIT(SIZE, ROUNDS)                                                        \
-    WARPLOCK_GCM_SPLIT_WAY(encrypt, SIZE, ROUNDS, false)                                        \
-    WARPLOCK_GCM_SPLIT_WAY(decrypt, SIZE, ROUNDS, true)
+    WARPLOCK_GCM_SPLIT_WAY(encrypt, SIZE, ROUNDS, false, false)                                 \
+    WARPLOCK_GCM_SPLIT_WAY(decrypt, SIZE, ROUNDS, true, false)                                  \
+    WARPLOCK_GCM_SPLIT_WAY(any_byte_encrypt, SIZE, ROUNDS, false, true)                         \
+    WARPLOCK_GCM_SPLIT_WAY(any_byte_decrypt, SIZE, ROUNDS, true, true)
 WARPLOCK_GCM_SPLIT(128, 10)
 WARPLOCK_GCM_SPLIT(192, 12)
 WARPLOCK_GCM_SPLIT(256, 14)

@@ -35,24 +35,48 @@ pub(crate) enum Shape {
     /// GCM of short messages with one key.
     Small,
     /// GCM where some multiprocessors only hash; in GPU memory alone.
-    Split,
+    Split { any_byte: bool },
     /// The same with plain messages.
-    SplitPlain,
+    SplitPlain { any_byte: bool },
     /// The same with plain messages of one unit each.
-    SplitUnits,
+    SplitUnits { any_byte: bool },
     /// ACORN of texts, and CTR of one that is very long, at any byte; in GPU memory alone.
     AnyByte,
 }
 
 impl Shape {
+    /// Those where some multiprocessors only hash.
+    pub(crate) const SPLIT: [Self; 6] = [
+        Shape::Split { any_byte: false },
+        Shape::SplitPlain { any_byte: false },
+        Shape::SplitUnits { any_byte: false },
+        Shape::Split { any_byte: true },
+        Shape::SplitPlain { any_byte: true },
+        Shape::SplitUnits { any_byte: true },
+    ];
+
     /// Whether some multiprocessors only hash.
     pub(crate) fn splits(self) -> bool {
-        matches!(self, Shape::Split | Shape::SplitPlain | Shape::SplitUnits)
+        Self::SPLIT.contains(&self)
+    }
+
+    /// Whether kernels for texts at any byte are tested, of which there are others for aligned ones.
+    pub(crate) fn is_at_any_byte(self) -> bool {
+        match self {
+            Shape::AnyByte => true,
+            Shape::Split { any_byte }
+            | Shape::SplitPlain { any_byte }
+            | Shape::SplitUnits { any_byte } => any_byte,
+            _ => false,
+        }
     }
 
     /// Whether the messages are plain ones.
     fn is_plain(self) -> bool {
-        matches!(self, Shape::Plain | Shape::SplitPlain | Shape::SplitUnits)
+        matches!(
+            self,
+            Shape::Plain | Shape::SplitPlain { .. } | Shape::SplitUnits { .. }
+        )
     }
 }
 
@@ -137,6 +161,7 @@ impl Case {
                 let splits = self.shape.splits();
                 let stem = match self.shape {
                     Shape::One => "gcm",
+                    _ if splits && self.shape.is_at_any_byte() => "gcm_split_any_byte",
                     _ if splits => "gcm_split",
                     _ => "gcm_long",
                 };
@@ -165,9 +190,16 @@ impl Case {
             (Mode::Gcm, Shape::One) => &[0, 8209, 2048],
             (Mode::Gcm, Shape::Long) => &[0, 33_000, 8209],
             (Mode::Gcm, Shape::Plain) => &[33_000, 16_384, 8209],
-            // The same number of units of 16 KiB, but not of rows.
-            (Mode::Gcm, Shape::Split | Shape::SplitPlain) => &[49_152, 33_000, 40_001],
-            (Mode::Gcm, Shape::SplitUnits) => &[16_384, 15_001, 16_000],
+            // The same number of units of 16 KiB, but not of rows. Side by side, only the first of the
+            // odd ones is aligned.
+            (Mode::Gcm, Shape::Split { any_byte } | Shape::SplitPlain { any_byte }) => {
+                match any_byte {
+                    true => &[49_139, 33_000, 40_001],
+                    false => &[49_152, 33_000, 40_001],
+                }
+            }
+            (Mode::Gcm, Shape::SplitUnits { any_byte: true }) => &[16_377, 15_001, 16_384],
+            (Mode::Gcm, Shape::SplitUnits { any_byte: false }) => &[16_384, 15_001, 16_000],
             (Mode::Gcm, _) => &[0, 1, 16, 33, 500, 513, 1500],
             (Mode::Ecb | Mode::Cbc, _) => &[16, 48, 496, 512, 528, 4128],
             (Mode::Xts, _) => &[16, 33, 500, 512, 513, 4127],

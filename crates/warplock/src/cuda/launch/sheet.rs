@@ -337,7 +337,8 @@ pub(crate) struct Located {
     pub(crate) small: bool,
     /// Whether GCM's messages are plain ([`Messages`]).
     pub(crate) plain: bool,
-    /// Whether ACORN's texts lie at any byte; those of chunks lie at multiples of 16.
+    /// Whether texts lie at any byte: of ACORN, or if some multiprocessors only hash. Those of chunks
+    /// lie at multiples of 16.
     pub(crate) any_byte: bool,
     /// Scratch for the blocks that CBC decryption passes between pieces, or for the tweaks of XTS's
     /// pieces.

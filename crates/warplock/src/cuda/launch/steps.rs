@@ -361,8 +361,12 @@ impl Launcher {
 
     /// GCM for much text under one key: multiprocessors that hash, and others that encrypt.
     fn gcm_split<'a>(&self, at: &Located, split: &Split, key: &'a OneKey) -> Step<'a> {
+        let stem = match at.any_byte {
+            true => "gcm_split_any_byte",
+            false => "gcm_split",
+        };
         Step {
-            name: format!("gcm_split_{}_{}", self.direction.name(), self.bits()),
+            name: format!("{stem}_{}_{}", self.direction.name(), self.bits()),
             family: Family::GCM_SPLIT,
             grid: Grid::Persistent(1),
             parameters: vec![

@@ -49,10 +49,7 @@ pub(super) fn key_cases(algorithm: Algorithm, hashers: bool) -> Vec<Case> {
         Mode::Acorn => &[Shape::One, Shape::AnyByte],
         Mode::Ecb | Mode::Xts => &[Shape::One],
     };
-    let split: &[Shape] = match hashers {
-        true => &[Shape::Split, Shape::SplitPlain, Shape::SplitUnits],
-        false => &[],
-    };
+    let split: &[Shape] = if hashers { &Shape::SPLIT } else { &[] };
     let ways = [Direction::Encrypt, Direction::Decrypt];
     let cases = ways.into_iter().flat_map(|direction| {
         let shapes = shapes.iter().chain(split);
@@ -92,12 +89,13 @@ fn shapes(batch: &Checked<'_>, located: &Located) -> Vec<Shape> {
         }];
     }
     if let Some(split) = &located.split {
+        let any_byte = located.any_byte;
         let mut shapes = match located.plain {
-            true => vec![Shape::SplitPlain],
-            false => vec![Shape::Split],
+            true => vec![Shape::SplitPlain { any_byte }],
+            false => vec![Shape::Split { any_byte }],
         };
         // Those make tags in another way, or leave them to another kernel.
-        shapes.extend((split.work.each == 1).then_some(Shape::SplitUnits));
+        shapes.extend((split.work.each == 1).then_some(Shape::SplitUnits { any_byte }));
         shapes.extend((!finishes(located)).then_some(Shape::Plain));
         return shapes;
     }
@@ -122,7 +120,7 @@ pub(super) fn run(device: &Device, case: Case, job: &Job<'_>) -> Result<Vec<usiz
     let split = case.shape.splits();
     let acorn = case.algorithm.info().mode == Mode::Acorn;
     // Elsewhere at odd places, too.
-    let aligned = split || acorn && case.shape != Shape::AnyByte;
+    let aligned = (split || acorn) && !case.shape.is_at_any_byte();
     let lens = messages.iter().map(|message| message.len);
     let (mut spans, size) = side_by_side(lens, if aligned { 16 } else { 1 });
     // A text alone would be aligned.

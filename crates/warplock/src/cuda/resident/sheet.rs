@@ -30,7 +30,7 @@ pub(super) struct PlanSheet {
     pub(super) pieces: Pieces,
     /// How texts are cut into pieces.
     pub(super) cut: Cut,
-    /// Whether ACORN's texts lie at any byte.
+    /// Whether texts lie at any byte: of ACORN, or if some multiprocessors only hash.
     pub(super) any_byte: bool,
     /// IVs that the host writes: XTS's numbers of sectors, counted nonces.
     pub(super) own_ivs: usize,
@@ -134,7 +134,7 @@ impl PlanSheet {
             device_len: places.0,
             pieces,
             cut,
-            any_byte: acorn && is_at_any_byte(batch),
+            any_byte: (acorn || hashers.is_some()) && is_at_any_byte(batch),
             own_ivs,
             counted,
             raw_keys,
@@ -307,7 +307,11 @@ impl PlanSheet {
                 at: at(place),
                 work: work.in_units(self.pieces.longest),
                 places: hashers.places,
-                hashers: policy::hashers(cipher).min(hashers.count),
+                hashers: match self.any_byte {
+                    true => policy::hashers(cipher, true).min(hashers.count),
+                    // More than one GPC has would make two of them slow.
+                    false => policy::hashers(cipher, false).min(hashers.gpc),
+                },
             }),
             verdicts_to: [0; 2],
         }

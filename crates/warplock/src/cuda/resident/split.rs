@@ -3,6 +3,7 @@
 
 use super::batch::DeviceKeys;
 use super::check::Checked;
+use super::sheet::is_at_any_byte;
 use crate::Mode;
 use crate::cuda::driver::api::{Failure, RawStream};
 use crate::cuda::driver::memory::DeviceBytes;
@@ -18,11 +19,13 @@ use crate::{Keys, Span};
 /// same eight multiprocessors of a GPC.
 const CLUSTERS: std::ops::RangeInclusive<u32> = 2..=8;
 
-/// The multiprocessors of one GPC, which share a clock.
+/// Multiprocessors by GPC, whose multiprocessors share a clock.
 pub(super) struct Hashers {
-    /// By a multiprocessor's number: 0, or its place in the GPC, from 1 on.
+    /// By a multiprocessor's number: its place among all, from 1 on, those of the largest GPC first; 0
+    /// if it has none.
     places: DeviceMemory,
     count: u32,
+    gpc: u32,
 }
 
 /// The device's table of multiprocessors that may hash, and their number.
@@ -30,10 +33,12 @@ pub(super) struct Hashers {
 pub(super) struct HashersAt {
     pub(super) places: Address,
     pub(super) count: u32,
+    /// Those of one GPC.
+    pub(super) gpc: u32,
 }
 
 impl Hashers {
-    /// Finds the largest GPC; none on a device without the kernels, such as one that compiles them
+    /// Finds the GPCs; none on a device without the kernels, such as one that compiles them
     /// from intermediate code. The context is bound. Synchronises.
     pub(super) fn find(
         link: &CudaLink,
@@ -76,21 +81,22 @@ impl Hashers {
                 gpcs.add(&numbers.collect::<Vec<_>>(), cluster as usize);
             }
         }
-        let largest = gpcs.largest();
-        if largest.is_empty() {
+        let gpcs = gpcs.by_size();
+        let Some(largest) = gpcs.first() else {
             return Ok(None);
-        }
+        };
         let mut table = vec![0_u8; MULTIPROCESSORS];
-        for (place, &number) in largest.iter().enumerate() {
+        for (place, &number) in gpcs.iter().flatten().take(255).enumerate() {
             table[number] = place as u8 + 1;
         }
         let places = link.device(table.len())?;
         // SAFETY: as above.
         unsafe { memory::upload(stream, places.address(), table.as_ptr(), table.len())? };
-        stream.wait("saying which multiprocessors are gpcs")?;
+        stream.wait("numbering multiprocessors by GPC")?;
         Ok(Some(Hashers {
             places,
-            count: largest.len() as u32,
+            count: gpcs.iter().flatten().take(255).count() as u32,
+            gpc: largest.len().min(255) as u32,
         }))
     }
 
@@ -99,6 +105,7 @@ impl Hashers {
         HashersAt {
             places: self.places.address(),
             count: self.count,
+            gpc: self.gpc,
         }
     }
 }
@@ -137,24 +144,27 @@ impl Gpcs {
         }
     }
 
-    /// The largest GPC with several multiprocessors, ascending; at most 255.
-    fn largest(&self) -> Vec<usize> {
+    /// Those with several multiprocessors, the largest first; their multiprocessors ascending.
+    fn by_size(&self) -> Vec<Vec<usize>> {
         let mut all = vec![Vec::new(); MULTIPROCESSORS];
         for number in 0..MULTIPROCESSORS {
             all[self.root(number)].push(number);
         }
         all.retain(|gpc| gpc.len() > 1);
-        let mut largest = all.into_iter().max_by_key(Vec::len).unwrap_or_default();
-        largest.truncate(255);
-        largest
+        all.sort_by_key(|gpc| std::cmp::Reverse(gpc.len()));
+        all
     }
 }
 
 /// Whether these kernels could take the batch: GCM with a large text under one key, in pieces with
-/// the same number of units, nearly full, at multiples of 16 bytes.
+/// the same number of units, nearly full, and results that lie as far into their lines of 16 bytes as
+/// their texts.
 pub(super) fn may_split(batch: &Checked<'_>, policy: &Policy) -> bool {
     let one = matches!(batch.keys, DeviceKeys::Host(Keys::One(_)));
-    let much = |from| batch.text_bytes >= from;
+    // At any byte, half as much is done faster by the others.
+    let much = |from: u64| {
+        batch.text_bytes >= 2 * from || batch.text_bytes >= from && !is_at_any_byte(batch)
+    };
     if batch.info.mode != Mode::Gcm || !one || !policy.gcm_split.is_some_and(much) {
         return false;
     }
@@ -174,7 +184,7 @@ pub(super) fn may_split(batch: &Checked<'_>, policy: &Policy) -> bool {
     let fits = (0..looked_at).map(spans).all(|(from, to)| {
         let input = batch.input.address() + from.offset as Address;
         let output = batch.output.address() + to.offset as Address;
-        units(from) == first && (input | output).is_multiple_of(16)
+        units(from) == first && (input ^ output).is_multiple_of(16)
     });
     let all = first as u64 * batch.count() as u64;
     fits && u32::try_from(all).is_ok() && batch.text_bytes >= all * (SPLIT_UNIT as u64) / 10 * 9
@@ -192,7 +202,9 @@ mod tests {
         // An incomplete cluster, and one with an impossible number.
         gpcs.add(&[2, 0, 40], 2);
         gpcs.add(&[7, MULTIPROCESSORS], 2);
-        assert_eq!(gpcs.largest(), [0, 1, 2, 16, 17, 18, 32]);
-        assert!(Gpcs::new().largest().is_empty());
+        gpcs.add(&[50, 60, 70, 50], 2);
+        let largest = vec![0, 1, 2, 16, 17, 18, 32];
+        assert_eq!(gpcs.by_size(), [largest, vec![50, 60, 70]]);
+        assert!(Gpcs::new().by_size().is_empty());
     }
 }

@@ -137,7 +137,8 @@ impl PlanSheet {
         };
         let mut sheet = PlanSheet::assemble(&shape, places, given, multiprocessors, hashers);
         sheet.long = sheet.pieces.are_long(policy);
-        sheet.any_byte = batch.info.mode == Mode::Acorn && is_at_any_byte(batch);
+        let acorn = batch.info.mode == Mode::Acorn;
+        sheet.any_byte = (acorn || hashers.is_some()) && is_at_any_byte(batch);
         sheet
     }
 

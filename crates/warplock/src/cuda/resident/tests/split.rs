@@ -38,7 +38,7 @@ fn splits(key: &Key, text: DeviceText<'_>, count: usize, policy: &Policy) -> boo
 }
 
 #[test]
-fn much_text_in_even_units_at_multiples_of_16_is_split() {
+fn much_text_in_even_units_is_split() {
     let key = Key::new(Algorithm::Aes256Gcm, &[1; 32]).unwrap();
     assert!(splits(&key, apart(5, 16_384), 5, &ALWAYS));
     assert!(splits(&key, apart(1, 16_384), 1, &ALWAYS));
@@ -52,7 +52,11 @@ fn much_text_in_even_units_at_multiples_of_16_is_split() {
     assert!(splits(&key, apart(5, 16_384), 5, &from(81_920)));
     assert!(!splits(&key, apart(5, 16_384), 5, &from(81_921)));
     assert!(!splits(&key, apart(5, 17_008), 5, &ALWAYS));
-    // Unequal, or at odd places.
+    // At any byte, twice as much.
+    let odd = || DeviceText::in_place(region(0x10_0003, 16_384));
+    assert!(splits(&key, odd(), 1, &from(8192)));
+    assert!(!splits(&key, odd(), 1, &from(8193)));
+    // Unequal, and at odd places.
     let at = |spans: [(usize, usize); 2]| {
         let spans = spans.map(|(offset, len)| Span { offset, len });
         let text = DeviceText::InPlace {
@@ -63,7 +67,17 @@ fn much_text_in_even_units_at_multiples_of_16_is_split() {
     };
     assert!(at([(0, 16_384), (65_536, 16_000)]));
     assert!(!at([(0, 16_384), (65_536, 32_768)]));
-    assert!(!at([(0, 16_384), (65_544, 16_384)]));
+    assert!(at([(0, 16_384), (65_543, 16_384)]));
+    // Where a result lies further into its line than its text.
+    let moved = |from: u64, to: u64| {
+        let text = DeviceText::apart(
+            region(0x10_0000 + from, 16_384),
+            region(0x20_0000 + to, 16_384),
+        );
+        splits(&key, text, 1, &ALWAYS)
+    };
+    assert!(moved(0, 0) && moved(3, 3));
+    assert!(!moved(0, 3) && !moved(3, 0));
     // Other modes.
     let key = Key::new(Algorithm::Aes128Ctr, &[1; 16]).unwrap();
     let batch =
@@ -108,14 +122,20 @@ fn tags_of_few_or_short_messages_need_no_extra_launch() {
     let key = Key::new(Algorithm::Aes128Gcm, &[1; 16]).unwrap();
     let names = |count: usize, len: usize| -> Vec<String> {
         let batch = Checked::new(sealing(&key, apart(count, len), count)).unwrap();
-        let sheet = PlanSheet::new(&batch, &Policy::DEFAULT, 132, Some(HASHERS));
-        let located = sheet.located(&batch, 0x70_0000);
-        let launcher = Launcher::of(batch.info, batch.direction, batch.tag_len);
-        let key = one_key(&batch).unwrap();
-        let steps = launcher.gcm_after_powers(&located, &key);
-        steps.into_iter().map(|step| step.name).collect()
+        let sheets = [PlanSheet::new, PlanSheet::spread]
+            .map(|new| new(&batch, &Policy::DEFAULT, 132, Some(HASHERS)));
+        let [names, called] = sheets.map(|sheet| {
+            let located = sheet.located(&batch, 0x70_0000);
+            let launcher = Launcher::of(batch.info, batch.direction, batch.tag_len);
+            let key = one_key(&batch).unwrap();
+            let steps = launcher.gcm_after_powers(&located, &key);
+            steps.into_iter().map(|step| step.name).collect()
+        });
+        assert_eq!(names, called);
+        names
     };
     assert_eq!(names(768, 32_000), ["gcm_split_encrypt_128"]);
+    assert_eq!(names(768, 32_008), ["gcm_split_any_byte_encrypt_128"]);
     assert_eq!(names(769, 32_000), ["gcm_split_encrypt_128", "gcm_finish"]);
     assert_eq!(names(769, 16_384), ["gcm_split_encrypt_128"]);
 }
@@ -126,6 +146,8 @@ struct Case {
     spans: Vec<Span>,
     plain: Vec<u8>,
     sealed: Vec<u8>,
+    /// What is around the results, if they are apart: as far into their lines as the texts.
+    around: Vec<u8>,
     ivs: Vec<u8>,
     aad: Vec<u8>,
     tags: Vec<u8>,
@@ -159,25 +181,37 @@ fn wrapping_iv(key: &Key, blocks: u32) -> Vec<u8> {
 
 impl Case {
     /// With `wraps`, the only message's counter wraps within it; else IVs have 12 bytes. Of many
-    /// messages some are shorter than `len`.
-    fn new(algorithm: Algorithm, [count, len, aad]: [usize; 3], wraps: bool) -> Self {
+    /// messages some are shorter than `len`. `shift`: from a multiple of 16 to the first text; further
+    /// ones lie otherwise. Without it, all are at multiples.
+    fn new(
+        algorithm: Algorithm,
+        [count, len, aad]: [usize; 3],
+        wraps: bool,
+        shift: Option<usize>,
+    ) -> Self {
         let key = Key::generate(algorithm).unwrap();
         let ivs = match wraps {
             true => wrapping_iv(&key, (len / 16) as u32),
             false => random(12 * count),
         };
-        // After each message, bytes that must not be touched.
-        let stride = (len + 16).next_multiple_of(16);
         let missing = |number: usize| match number % 3 {
             1 => [0, 0, 700, 700, 1400][number % 5],
             _ => 0,
         };
-        let span = |number: usize| Span {
-            offset: number * stride,
-            len: len - missing(number),
+        // After each message, bytes that must not be touched; but at odd places, some messages share a
+        // line of 16 bytes.
+        let mut end = shift.unwrap_or(0);
+        let span = |number: usize| {
+            let (offset, len) = (end, len - missing(number));
+            end = match shift {
+                None => (offset + len + 16).next_multiple_of(16),
+                Some(shift) => offset + len + [0, 1, 0, 7, 30][(number + shift) % 5],
+            };
+            Span { offset, len }
         };
         let spans: Vec<Span> = (0..count).map(span).collect();
-        let (plain, aad) = (random(count * stride), random(aad));
+        let (plain, aad) = (random(end + 5), random(aad));
+        let around = random(plain.len() + APART);
         let (mut sealed, mut tags) = (plain.clone(), vec![0; 16 * count]);
         let text = Text::InPlace {
             buffer: &mut sealed,
@@ -196,10 +230,29 @@ impl Case {
             spans,
             plain,
             sealed,
+            around,
             ivs,
             aad,
             tags,
         }
+    }
+
+    /// The buffer of results with these texts, whose places they have in their own.
+    fn moved(&self, text: &[u8]) -> Vec<u8> {
+        let mut moved = self.around.clone();
+        for (&from, to) in self.spans.iter().zip(self.apart()) {
+            moved[text_of(to)].copy_from_slice(&text[text_of(from)]);
+        }
+        moved
+    }
+
+    /// Where the results are, unless they replace the texts.
+    fn apart(&self) -> Vec<Span> {
+        let apart = |&Span { offset, len }| Span {
+            offset: offset + APART,
+            len,
+        };
+        self.spans.iter().map(apart).collect()
     }
 
     /// Launches a plan twice, on fresh text, in place or into a buffer that begins as `output`;
@@ -221,6 +274,7 @@ impl Case {
         let tags = uploaded(device, tags);
         let (ivs, aad) = (uploaded(device, &self.ivs), uploaded(device, &self.aad));
         let spans = Spans::Ragged(&self.spans);
+        let apart = self.apart();
         let texts = match &other {
             None => DeviceText::InPlace {
                 buffer: data.region(),
@@ -230,7 +284,7 @@ impl Case {
                 input: data.region(),
                 input_spans: spans,
                 output: other.region(),
-                output_spans: spans,
+                output_spans: Spans::Ragged(&apart),
             },
         };
         let batch = DeviceBatch::new(direction, &self.key, texts)
@@ -246,6 +300,9 @@ impl Case {
         let plan = device
             .call(|device| Plan::by_policy(device, &batch, &policy, hashers))
             .unwrap();
+        let any_byte = self.spans.iter().any(|span| span.offset % 16 > 0);
+        let takes = plan.kernels().any(|name| name.contains("any_byte"));
+        assert_eq!(takes, any_byte && hashers.is_some());
         let stream = device.stream().unwrap();
         let mut refused = Vec::new();
         for _ in 0..2 {
@@ -267,34 +324,42 @@ impl Case {
 
     fn check(&self, device: &Device, hashers: Option<HashersAt>, which: &str) {
         let (count, len) = (self.spans.len(), self.spans[0].len);
-        let what = format!("{}, {count} of {len}, {which}", self.key.algorithm());
+        let from = self.spans[0].offset;
+        let algorithm = self.key.algorithm();
+        let what = format!("{algorithm}, {count} of {len} from {from}, {which}");
         let none = vec![0xa5; 16 * count];
         let mut forged = self.tags.clone();
         let wrong = count / 2;
         forged[16 * wrong + 3] ^= 1;
         let mut opened = self.plain.clone();
         opened[text_of(self.spans[wrong])].fill(0);
-        // The bytes between messages are the same as in place.
-        let mut outputs = [self.sealed.clone(), opened.clone()];
-        for output in &mut outputs {
-            (self.spans.iter()).for_each(|&span| output[text_of(span)].fill(0xa5));
-        }
+        let blank = self.moved(&vec![0xa5; self.plain.len()]);
         for apart in [false, true] {
             let what = format!("{what}, {}", if apart { "apart" } else { "in place" });
-            let [sealed, plain] = outputs
-                .each_ref()
-                .map(|output| apart.then_some(&output[..]));
-            let (text, tags, _) = self.run(device, hashers, Direction::Encrypt, &none, sealed);
-            assert!(text == self.sealed, "{what}: sealed");
+            let output = apart.then_some(&blank[..]);
+            let [sealed, plain, opened] =
+                [&self.sealed, &self.plain, &opened].map(|text| match apart {
+                    true => self.moved(text),
+                    false => text.clone(),
+                });
+            let run = |direction, tags: &[u8]| self.run(device, hashers, direction, tags, output);
+            let (text, tags, _) = run(Direction::Encrypt, &none);
+            assert_same(&text, &sealed, &format!("{what}: sealed"));
             assert!(tags == self.tags, "{what}: tags");
-            let (text, _, refused) =
-                self.run(device, hashers, Direction::Decrypt, &self.tags, plain);
+            let (text, _, refused) = run(Direction::Decrypt, &self.tags);
             assert_eq!(refused, [], "{what}");
-            assert!(text == self.plain, "{what}: opened");
-            let (text, _, refused) = self.run(device, hashers, Direction::Decrypt, &forged, plain);
+            assert_same(&text, &plain, &format!("{what}: opened"));
+            let (text, _, refused) = run(Direction::Decrypt, &forged);
             assert_eq!(refused, [wrong], "{what}");
-            assert!(text == opened, "{what}: opened, one refused");
+            assert_same(&text, &opened, &format!("{what}: opened, one refused"));
         }
+    }
+}
+
+fn assert_same(found: &[u8], wanted: &[u8], what: &str) {
+    if found != wanted {
+        let wrong = found.iter().zip(wanted).position(|(a, b)| a != b);
+        panic!("{what}, first at {wrong:?}");
     }
 }
 
@@ -302,10 +367,17 @@ fn text_of(span: Span) -> std::ops::Range<usize> {
     span.offset..span.offset + span.len
 }
 
-/// Compares with the CPU, for messages given by number, bytes and associated data, and for a
-/// counter that wraps or does not; with a GPC that hashes, with no multiprocessor that starts as a
+const ALIGNED: Option<usize> = None;
+
+/// How much further results lie in their buffer than texts in theirs.
+const APART: usize = 48;
+
+/// Messages given by number, bytes and associated data, whether a counter wraps, and the shift.
+type Messages = ([usize; 3], bool, Option<usize>);
+
+/// Compares with the CPU; with a GPC that hashes, with no multiprocessor that starts as a
 /// hasher, with all of them, and with the switch off, so that every plan runs both ways.
-fn compare(device: &Device, algorithm: Algorithm, cases: &[([usize; 3], bool)]) {
+fn compare(device: &Device, algorithm: Algorithm, cases: &[Messages]) {
     let Some(gpcs) = device.call(|device| device.hashers()).unwrap() else {
         println!("skipped: only GPUs of compute capability 9.0 have these kernels");
         return;
@@ -323,8 +395,8 @@ fn compare(device: &Device, algorithm: Algorithm, cases: &[([usize; 3], bool)]) 
         ("all", Some(at(&all))),
         ("the switch off", None),
     ];
-    for &(messages, wraps) in cases {
-        let case = Case::new(algorithm, messages, wraps);
+    for &(messages, wraps, shift) in cases {
+        let case = Case::new(algorithm, messages, wraps, shift);
         for (which, hashers) in kinds {
             case.check(device, hashers, which);
         }
@@ -342,23 +414,59 @@ fn whichever_blocks_hash_the_results_equal_the_cpus() {
         Algorithm::Aes256Gcm,
     ] {
         let cases = [
-            ([1, 16_384, 0], false),
-            ([1, 15_001, 7], false),
-            ([700, 16_384, 33], false),
-            ([800, 15_001, 0], false),
-            ([770, 15_000, 21], false),
-            ([780, 30_000, 0], false),
-            ([40, 32_767, 0], false),
-            ([1, (9 << 20) + 16_000, 13], true),
-            ([5, (3 << 20) + 4077, 20], false),
-            ([1, (40 << 20) + 5, 0], false),
+            ([1, 16_384, 0], false, ALIGNED),
+            ([1, 15_001, 7], false, ALIGNED),
+            ([700, 16_384, 33], false, ALIGNED),
+            ([800, 15_001, 0], false, ALIGNED),
+            ([770, 15_000, 21], false, ALIGNED),
+            ([780, 30_000, 0], false, ALIGNED),
+            ([40, 32_767, 0], false, ALIGNED),
+            ([1, (9 << 20) + 16_000, 13], true, ALIGNED),
+            ([5, (3 << 20) + 4077, 20], false, ALIGNED),
+            ([1, (40 << 20) + 5, 0], false, ALIGNED),
             // Sealed with tiles of two kinds, the last of which are hashed by blocks that
             // encrypted. And if all hash, a block takes tiles that are more than 32 apart.
-            ([1, (100 << 20) + 77, 5], false),
-            ([1, 96 << 20, 0], false),
-            ([1, (24 << 20) + 16_368, 0], true),
+            ([1, (100 << 20) + 77, 5], false, ALIGNED),
+            ([1, 96 << 20, 0], false, ALIGNED),
+            ([1, (24 << 20) + 16_368, 0], true, ALIGNED),
         ];
         compare(&device, algorithm, &cases);
+    }
+}
+
+#[test]
+fn at_any_byte_the_results_equal_the_cpus() {
+    let Some((device, _alone)) = device() else {
+        return;
+    };
+    for algorithm in [
+        Algorithm::Aes128Gcm,
+        Algorithm::Aes192Gcm,
+        Algorithm::Aes256Gcm,
+    ] {
+        let cases = [
+            ([700, 16_384, 33], false, Some(1)),
+            ([770, 15_000, 21], false, Some(3)),
+            ([780, 30_000, 0], false, Some(4)),
+            ([40, 32_767, 0], false, Some(15)),
+            ([40, 16_384, 0], false, Some(0)),
+            ([5, (3 << 20) + 4077, 20], false, Some(9)),
+            ([1, (9 << 20) + 16_000, 13], true, Some(13)),
+            ([1, (40 << 20) + 5, 0], false, Some(6)),
+            ([1, (100 << 20) + 77, 5], false, Some(11)),
+        ];
+        compare(&device, algorithm, &cases);
+    }
+    // At each place, with ends and beginnings of stretches at each place.
+    for shift in 0..16 {
+        let more = shift * 263;
+        let cases = [
+            ([1, 16_384, 0], false, Some(shift)),
+            ([1, 61_440 + more, 0], false, Some(shift)),
+            ([1, 61_441 + more, 0], false, Some(shift)),
+            ([6, 45_824 + more / 4, 0], false, Some(shift)),
+        ];
+        compare(&device, Algorithm::Aes128Gcm, &cases);
     }
 }
 
@@ -371,6 +479,10 @@ fn a_few_tiles_equal_the_cpus() {
     compare(
         &device,
         Algorithm::Aes256Gcm,
-        &[([70, 16_001, 5], false), ([1, 3_000_007, 0], true)],
+        &[
+            ([70, 16_001, 5], false, ALIGNED),
+            ([70, 16_001, 5], false, Some(5)),
+            ([1, 3_000_007, 0], true, ALIGNED),
+        ],
     );
 }
