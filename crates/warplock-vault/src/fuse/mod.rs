@@ -20,6 +20,7 @@
 mod activity;
 mod adapter;
 mod convert;
+mod device;
 mod dispatch;
 mod error;
 mod handles;
@@ -40,7 +41,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use std::{fs, io};
 
-use fuser::{Config, MountOption, Session, SessionACL};
+use fuser::{Config, Session, SessionACL};
 use rustix::mount::UnmountFlags;
 
 use self::activity::Activity;
@@ -129,7 +130,15 @@ impl Mount {
     /// [`Error`] says what stands in the way and what to do.
     pub fn new<F: FileSystem>(fs: Arc<F>, point: &Path, options: &Options) -> Result<Self> {
         let point = free_point(point).inspect_err(|_| fs.unmounted())?;
-        let (kept, unused) = (Arc::downgrade(&fs), Arc::clone(&fs));
+        let failed = |source| Error::Mount {
+            point: point.clone(),
+            source,
+        };
+        let device = device::mount(&point, options).map_err(|source| {
+            fs.unmounted();
+            failed(source)
+        })?;
+        let kept = Arc::downgrade(&fs);
         let activity = Arc::new(Activity::new());
         let writers = Arc::new(Writers::default());
         let timeout = match options.sole {
@@ -137,24 +146,29 @@ impl Mount {
             false => SHARED_TIMEOUT,
         };
         let adapter = Adapter::new(fs, activity.clone(), writers.clone(), timeout, options);
-        let session = Session::new(adapter, &point, &config(options)).map_err(|source| {
-            unused.unmounted();
-            Error::Mount {
-                point: point.clone(),
-                source,
-            }
+        let config = config(options);
+        // Where it fails, it tells `fs`.
+        let session = Session::from_fd(adapter, device, config.acl, config).map_err(|source| {
+            let _ = unmount(&point, true);
+            failed(source)
         })?;
-        drop(unused);
         writers.connect(session.notifier());
-        let failed = |source| Error::Mount {
-            point: point.clone(),
-            source,
-        };
         // Session::run waits for the loop threads, and reports when the last has ended.
+        let place = point.clone();
+        let serve = move || {
+            let served = ended(session.run());
+            if served.is_err() {
+                let _ = unmount(&place, true);
+            }
+            served
+        };
         let session = thread::Builder::new()
             .name("fuse".to_owned())
-            .spawn(move || ended(session.run()))
-            .map_err(failed)?;
+            .spawn(serve)
+            .map_err(|source| {
+                let _ = unmount(&point, true);
+                failed(source)
+            })?;
         let mount = Mount {
             point,
             session: Some(session),
@@ -281,16 +295,7 @@ pub fn free_point(point: &Path) -> Result<PathBuf> {
 }
 
 fn config(options: &Options) -> Config {
-    let pick = |yes, one, other| if yes { one } else { other };
     let mut config = Config::default();
-    config.mount_options = vec![
-        MountOption::FSName(table::source_of(&options.name)),
-        MountOption::CUSTOM(format!("subtype={SUBTYPE}")),
-        MountOption::DefaultPermissions,
-        pick(options.read_only, MountOption::RO, MountOption::RW),
-        pick(options.suid, MountOption::Suid, MountOption::NoSuid),
-        pick(options.dev, MountOption::Dev, MountOption::NoDev),
-    ];
     config.acl = match options.allow_other {
         true => SessionACL::All,
         false => SessionACL::Owner,

@@ -1,0 +1,48 @@
+//! Mounts that others unmount.
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::sync::Arc;
+
+use rustix::fs::{Mode, OFlags};
+use tempfile::TempDir;
+use warplock_vault::fuse::{Mount, Options, unmount};
+use warplock_vault::pass_through::PassThrough;
+
+use crate::failing::end;
+use crate::harness::{can_mount, limited};
+
+fn files_with(name: &str) -> (TempDir, Arc<PassThrough>) {
+    let folder = TempDir::new().unwrap();
+    fs::write(folder.path().join(name), name).unwrap();
+    let files = Arc::new(PassThrough::open(folder.path()).unwrap());
+    (folder, files)
+}
+
+/// Mounts one, detaches it while `file` of it is open, and mounts another at the same place.
+fn mount_two(point: &Path, first: &Options) -> (Mount, File, Mount, [TempDir; 2]) {
+    let (below, files) = files_with("first");
+    let one = Mount::new(files, point, first).unwrap();
+    let path = OFlags::PATH | OFlags::CLOEXEC;
+    let file = rustix::fs::open(point.join("first"), path, Mode::empty()).unwrap();
+    unmount(point, true).unwrap();
+    let (below_other, files) = files_with("second");
+    let other = Mount::new(files, point, &Options::default()).unwrap();
+    (one, File::from(file), other, [below, below_other])
+}
+
+/// A mount that ends late leaves alone what is mounted in its place by then.
+#[test]
+fn another_mount_takes_the_place() {
+    limited(|| {
+        if !can_mount() {
+            return;
+        }
+        let point = TempDir::new().unwrap();
+        let (one, file, other, _below) = mount_two(point.path(), &Options::default());
+        drop(file);
+        one.wait().unwrap();
+        assert_eq!(fs::read(point.path().join("second")).unwrap(), b"second");
+        end(other);
+    });
+}
