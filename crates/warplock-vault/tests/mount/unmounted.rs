@@ -3,6 +3,8 @@
 use std::fs::{self, File};
 use std::path::Path;
 use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags};
 use tempfile::TempDir;
@@ -19,7 +21,7 @@ fn files_with(name: &str) -> (TempDir, Arc<PassThrough>) {
     (folder, files)
 }
 
-/// Mounts one, detaches it while `file` of it is open, and mounts another at the same place.
+/// Mounts one, detaches it while a file of it is held, and mounts another at the same place.
 fn mount_two(point: &Path, first: &Options) -> (Mount, File, Mount, [TempDir; 2]) {
     let (below, files) = files_with("first");
     let one = Mount::new(files, point, first).unwrap();
@@ -40,6 +42,28 @@ fn another_mount_takes_the_place() {
         }
         let point = TempDir::new().unwrap();
         let (one, file, other, _below) = mount_two(point.path(), &Options::default());
+        drop(file);
+        one.wait().unwrap();
+        assert_eq!(fs::read(point.path().join("second")).unwrap(), b"second");
+        end(other);
+    });
+}
+
+/// So does one that has been idle for long enough.
+#[test]
+fn another_mount_takes_the_place_of_an_idle_one() {
+    limited(|| {
+        if !can_mount() {
+            return;
+        }
+        let point = TempDir::new().unwrap();
+        let idle = Options {
+            idle: Some(Duration::from_millis(200)),
+            ..Options::default()
+        };
+        let (one, file, other, _below) = mount_two(point.path(), &idle);
+        thread::sleep(Duration::from_secs(1));
+        assert_eq!(fs::read(point.path().join("second")).unwrap(), b"second");
         drop(file);
         one.wait().unwrap();
         assert_eq!(fs::read(point.path().join("second")).unwrap(), b"second");
