@@ -123,8 +123,8 @@ pub struct Mount {
 }
 
 impl Mount {
-    /// Mounts `fs` at the folder `point`. When this returns, the mount answers. Where it fails, `fs`
-    /// is told that it is unmounted.
+    /// Mounts `fs` at the folder `point`. When this returns, the mount answers, or another program
+    /// has unmounted it already. Where it fails, `fs` is told that it is unmounted.
     ///
     /// # Errors
     /// [`Error`] says what stands in the way and what to do.
@@ -148,11 +148,19 @@ impl Mount {
         };
         let adapter = Adapter::new(fs, activity.clone(), writers.clone(), timeout, options);
         let config = config(options);
-        // Where it fails, it tells `fs`.
-        let session = Session::from_fd(adapter, device, config.acl, config).map_err(|source| {
-            let _ = here.unmount(true);
-            failed(source)
-        })?;
+        // Where there is none, `fs` was told that it is unmounted.
+        let session = match Session::from_fd(adapter, device, config.acl, config) {
+            Ok(session) => session,
+            // Unmounted before it answered the kernel's first question.
+            Err(error) if error.kind() == io::ErrorKind::NotConnected => {
+                let session = None;
+                return Ok(Mount { here, session });
+            }
+            Err(error) => {
+                let _ = here.unmount(true);
+                return Err(failed(error));
+            }
+        };
         writers.connect(session.notifier());
         // Session::run waits for the loop threads, and reports when the last has ended.
         let place = here.clone();

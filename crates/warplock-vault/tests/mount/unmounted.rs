@@ -4,15 +4,48 @@ use std::fs::{self, File};
 use std::path::Path;
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{Mode, OFlags};
 use tempfile::TempDir;
 use warplock_vault::fuse::{Mount, Options, unmount};
 use warplock_vault::pass_through::PassThrough;
+use warplock_vault::{Settings, Vault, init};
 
+use crate::common::{Told, options, recipients};
 use crate::failing::end;
 use crate::harness::{can_mount, limited};
+
+/// Even before it has answered the kernel for the first time: that is no failure, and the vault is
+/// closed.
+#[test]
+fn however_soon() {
+    limited(|| {
+        if !can_mount() {
+            return;
+        }
+        let folder = TempDir::new().unwrap();
+        let (store, point) = (folder.path().join("store"), folder.path().join("point"));
+        fs::create_dir(&store).unwrap();
+        fs::create_dir(&point).unwrap();
+        let key = init(&store, &Settings::default(), "test", &recipients()).unwrap();
+        for _ in 0..20 {
+            let vault = Vault::open(&store, &key, options(&Told::default())).unwrap();
+            let other = thread::spawn({
+                let (point, start) = (point.clone(), Instant::now());
+                move || {
+                    while unmount(&point, false).is_err() {
+                        assert!(start.elapsed() < Duration::from_secs(30));
+                    }
+                }
+            });
+            let mount = Mount::new(Arc::new(vault), &point, &Options::default()).unwrap();
+            mount.wait().unwrap();
+            other.join().unwrap();
+            assert!(!store.join("warplock.journal").exists());
+        }
+    });
+}
 
 fn files_with(name: &str) -> (TempDir, Arc<PassThrough>) {
     let folder = TempDir::new().unwrap();
