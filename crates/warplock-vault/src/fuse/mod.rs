@@ -20,6 +20,7 @@
 mod activity;
 mod adapter;
 mod convert;
+mod device;
 mod dispatch;
 mod error;
 mod handles;
@@ -29,24 +30,24 @@ mod seek;
 mod table;
 mod tune;
 mod umask;
+mod unmount;
 mod writers;
 
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::sync::{Arc, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use std::{fs, io};
 
-use fuser::{Config, MountOption, Session, SessionACL};
-use rustix::mount::UnmountFlags;
+use fuser::{Config, Session, SessionACL};
 
 use self::activity::Activity;
 use self::adapter::Adapter;
 pub use self::error::{Error, Result};
 pub use self::table::{Mounted, all_mounted, mounted_at, mounted_from};
+pub use self::unmount::{Unmounter, unmount};
 use self::writers::Writers;
 use crate::fs::FileSystem;
 
@@ -117,19 +118,28 @@ const SHARED_TIMEOUT: Duration = Duration::from_secs(1);
 /// they are closed or the process ends).
 #[derive(Debug)]
 pub struct Mount {
-    point: PathBuf,
+    here: Unmounter,
     session: Option<JoinHandle<io::Result<()>>>,
 }
 
 impl Mount {
-    /// Mounts `fs` at the folder `point`. When this returns, the mount answers. Where it fails, `fs`
-    /// is told that it is unmounted.
+    /// Mounts `fs` at the folder `point`. When this returns, the mount answers, or another program
+    /// has unmounted it already. Where it fails, `fs` is told that it is unmounted.
     ///
     /// # Errors
     /// [`Error`] says what stands in the way and what to do.
     pub fn new<F: FileSystem>(fs: Arc<F>, point: &Path, options: &Options) -> Result<Self> {
         let point = free_point(point).inspect_err(|_| fs.unmounted())?;
-        let (kept, unused) = (Arc::downgrade(&fs), Arc::clone(&fs));
+        let failed = |source| Error::Mount {
+            point: point.clone(),
+            source,
+        };
+        let device = device::mount(&point, options).map_err(|source| {
+            fs.unmounted();
+            failed(source)
+        })?;
+        let here = Unmounter::of(&point);
+        let kept = Arc::downgrade(&fs);
         let activity = Arc::new(Activity::new());
         let writers = Arc::new(Writers::default());
         let timeout = match options.sole {
@@ -137,36 +147,54 @@ impl Mount {
             false => SHARED_TIMEOUT,
         };
         let adapter = Adapter::new(fs, activity.clone(), writers.clone(), timeout, options);
-        let session = Session::new(adapter, &point, &config(options)).map_err(|source| {
-            unused.unmounted();
-            Error::Mount {
-                point: point.clone(),
-                source,
+        let config = config(options);
+        // Where there is none, `fs` was told that it is unmounted.
+        let session = match Session::from_fd(adapter, device, config.acl, config) {
+            Ok(session) => session,
+            // Unmounted before it answered the kernel's first question.
+            Err(error) if error.kind() == io::ErrorKind::NotConnected => {
+                let session = None;
+                return Ok(Mount { here, session });
             }
-        })?;
-        drop(unused);
-        writers.connect(session.notifier());
-        let failed = |source| Error::Mount {
-            point: point.clone(),
-            source,
+            Err(error) => {
+                let _ = here.unmount(true);
+                return Err(failed(error));
+            }
         };
+        writers.connect(session.notifier());
         // Session::run waits for the loop threads, and reports when the last has ended.
+        let place = here.clone();
+        let serve = move || {
+            let served = ended(session.run());
+            if served.is_err() {
+                let _ = place.unmount(true);
+            }
+            served
+        };
         let session = thread::Builder::new()
             .name("fuse".to_owned())
-            .spawn(move || ended(session.run()))
-            .map_err(failed)?;
+            .spawn(serve)
+            .map_err(|source| {
+                let _ = here.unmount(true);
+                failed(source)
+            })?;
         let mount = Mount {
-            point,
+            here,
             session: Some(session),
         };
-        tune::kernel(&mount.point);
+        tune::kernel(mount.here.device());
         mount.keep_house(kept, activity, options.idle)?;
         Ok(mount)
     }
 
     /// Where it is mounted.
     pub fn point(&self) -> &Path {
-        &self.point
+        self.here.point()
+    }
+
+    /// What unmounts it while another thread waits.
+    pub fn unmounter(&self) -> Unmounter {
+        self.here.clone()
     }
 
     /// Waits until it is unmounted and all is written.
@@ -188,12 +216,12 @@ impl Mount {
     /// [`Error::Busy`] if files are open below it: then it still stands. [`Error::Unmount`] if
     /// the system refuses for another reason, or if the connection broke.
     pub fn unmount(mut self) -> Result<()> {
-        if let Err(error) = unmount(&self.point, false) {
+        if let Err(error) = self.here.unmount(false) {
             // It shall stay, as the error says.
             self.session = None;
             return Err(error);
         }
-        let point = self.point.clone();
+        let point = self.point().to_owned();
         self.wait()
             .map_err(|source| Error::Unmount { point, source })
     }
@@ -206,7 +234,7 @@ impl Mount {
         activity: Arc<Activity>,
         idle: Option<Duration>,
     ) -> Result<()> {
-        let point = self.point.clone();
+        let here = self.unmounter();
         let pause = idle.unwrap_or(TICK).min(TICK);
         let work = move || {
             loop {
@@ -217,7 +245,7 @@ impl Mount {
                 }
                 if idle.is_some_and(|idle| activity.idle() >= idle) {
                     // If a process's working folder keeps it busy: later.
-                    let _ = unmount(&point, false);
+                    let _ = here.unmount(false);
                 }
             }
         };
@@ -227,7 +255,7 @@ impl Mount {
         {
             Ok(_) => Ok(()),
             Err(source) => Err(Error::Mount {
-                point: self.point.clone(),
+                point: self.point().to_owned(),
                 source,
             }),
         }
@@ -239,12 +267,12 @@ impl Drop for Mount {
         let Some(session) = self.session.take() else {
             return;
         };
-        match unmount(&self.point, false) {
+        match self.here.unmount(false) {
             Ok(()) => {
                 let _ = session.join();
             }
             Err(_) => {
-                let _ = unmount(&self.point, true);
+                let _ = self.here.unmount(true);
             }
         }
     }
@@ -281,16 +309,7 @@ pub fn free_point(point: &Path) -> Result<PathBuf> {
 }
 
 fn config(options: &Options) -> Config {
-    let pick = |yes, one, other| if yes { one } else { other };
     let mut config = Config::default();
-    config.mount_options = vec![
-        MountOption::FSName(table::source_of(&options.name)),
-        MountOption::CUSTOM(format!("subtype={SUBTYPE}")),
-        MountOption::DefaultPermissions,
-        pick(options.read_only, MountOption::RO, MountOption::RW),
-        pick(options.suid, MountOption::Suid, MountOption::NoSuid),
-        pick(options.dev, MountOption::Dev, MountOption::NoDev),
-    ];
     config.acl = match options.allow_other {
         true => SessionACL::All,
         false => SessionACL::Owner,
@@ -315,58 +334,4 @@ fn ended(outcome: io::Result<()>) -> io::Result<()> {
 fn default_threads() -> usize {
     let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get);
     (2 * cores).clamp(4, 16)
-}
-
-/// Unmounts what is mounted at `point`; `lazy`: even if it is in use, in which case it goes when
-/// the last user does.
-///
-/// # Errors
-/// [`Error::Busy`] if it is in use, [`Error::Unmount`] if the system refuses otherwise.
-pub fn unmount(point: &Path, lazy: bool) -> Result<()> {
-    let flags = match lazy {
-        true => UnmountFlags::DETACH,
-        false => UnmountFlags::empty(),
-    };
-    let refused = |source| Error::Unmount {
-        point: point.to_owned(),
-        source,
-    };
-    match rustix::mount::unmount(point, flags | UnmountFlags::NOFOLLOW) {
-        Ok(()) => Ok(()),
-        Err(rustix::io::Errno::BUSY) => Err(Error::Busy {
-            point: point.to_owned(),
-        }),
-        // Users unmount through a helper that may.
-        Err(rustix::io::Errno::PERM) => by_helper(point, lazy),
-        Err(error) => Err(refused(error.into())),
-    }
-}
-
-fn by_helper(point: &Path, lazy: bool) -> Result<()> {
-    let run = Command::new("fusermount3")
-        .arg(if lazy { "-uz" } else { "-u" })
-        .arg("--")
-        .arg(point)
-        .stdin(Stdio::null())
-        .output();
-    let refused = |source| Error::Unmount {
-        point: point.to_owned(),
-        source,
-    };
-    let output = run.map_err(|error| {
-        refused(io::Error::new(
-            error.kind(),
-            format!("cannot run fusermount3 (package fuse3), which unmounts for users: {error}"),
-        ))
-    })?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let said = String::from_utf8_lossy(&output.stderr);
-    match said.contains("busy") {
-        true => Err(Error::Busy {
-            point: point.to_owned(),
-        }),
-        false => Err(refused(io::Error::other(said.trim().to_owned()))),
-    }
 }

@@ -3,18 +3,16 @@
 use std::fs;
 use std::path::Path;
 
-use super::mounted_at;
-
 /// Read-ahead in KiB: several requests of the largest size under way.
 const READ_AHEAD_KIB: u32 = 4096;
 
-/// Sets read-ahead and write-back for the mount at `point`. Without the right to do so, which is
-/// a matter of speed alone, nothing changes.
-pub(super) fn kernel(point: &Path) {
-    let Ok(Some(mounted)) = mounted_at(point) else {
+/// Sets read-ahead and write-back for the mount with the device `number`. Without the right to do
+/// so, which is a matter of speed alone, nothing changes.
+pub(super) fn kernel(number: Option<&str>) {
+    let Some(number) = number else {
         return;
     };
-    let folder = Path::new("/sys/class/bdi").join(mounted.device);
+    let folder = Path::new("/sys/class/bdi").join(number);
     for (name, value) in [
         // The kernel's default is 128 KiB.
         ("read_ahead_kb", READ_AHEAD_KIB),

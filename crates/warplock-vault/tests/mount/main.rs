@@ -27,3 +27,4 @@ mod others;
 mod posix;
 mod stress;
 mod times;
+mod unmounted;

@@ -3,14 +3,14 @@
 use std::fs;
 use std::io;
 use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::json;
 use signal_hook::consts::{SIGXCPU, SIGXFSZ};
 use signal_hook::flag;
 use warplock_vault::fs::FileSystem;
-use warplock_vault::fuse::{self, Mount, Shown};
+use warplock_vault::fuse::{self, Mount, Shown, Unmounter};
 use warplock_vault::{Options, Vault, raise_inherited_limits};
 
 use super::background::{self, Ready};
@@ -82,9 +82,9 @@ fn serve(options: &VaultMount, ready: Option<Ready>, common: &Common) -> Result<
     drop(master);
     let read_only = vault.is_read_only();
     let vault = Arc::new(vault);
-    let point = unmount_on_signals(&vault);
+    let unmounter = unmount_on_signals(&vault);
     // A signal waits until it is known what there is to unmount.
-    let mut mounted = point.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut mounted = unmounter.lock().unwrap_or_else(PoisonError::into_inner);
     let mount = Mount::new(
         vault.clone(),
         &options.point,
@@ -107,7 +107,7 @@ fn serve(options: &VaultMount, ready: Option<Ready>, common: &Common) -> Result<
             idle: options.idle,
         },
     )?;
-    *mounted = Some(mount.point().to_owned());
+    *mounted = Some(mount.unmounter());
     drop(mounted);
     common.note(format_args!(
         "{} is mounted at {}",
@@ -172,27 +172,30 @@ fn refuse_inside(store: &Path, options: &VaultMount) -> Result<()> {
     }
 }
 
-/// SIGTERM and Ctrl-C unmount what is mounted at the given path. If files are open, the mount
+/// SIGTERM and Ctrl-C unmount what the result holds by then. If files are open, the mount
 /// disappears and ends with its last user; a second signal ends it immediately, with everything
 /// committed that has arrived by then, which includes all that programs have synced. Before
 /// anything is mounted, the first signal ends it.
-fn unmount_on_signals<F: FileSystem>(fs: &Arc<F>) -> Arc<Mutex<Option<PathBuf>>> {
-    let mounted = Arc::new(Mutex::new(None::<PathBuf>));
-    let (fs, point) = (Arc::downgrade(fs), Arc::clone(&mounted));
+fn unmount_on_signals<F: FileSystem>(fs: &Arc<F>) -> Arc<Mutex<Option<Unmounter>>> {
+    let mounted = Arc::new(Mutex::new(None::<Unmounter>));
+    let (fs, unmounter) = (Arc::downgrade(fs), Arc::clone(&mounted));
     signals::instead(Box::new(move || {
-        let point = point.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(point) = point else {
+        let taken = unmounter
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        let Some(unmounter) = taken else {
             if let Some(fs) = fs.upgrade() {
                 fs.unmounted();
             }
             return false;
         };
-        if fuse::unmount(&point, false).is_err() {
+        if unmounter.unmount(false).is_err() {
             say(format_args!(
                 "warplock: {}: is in use; it ends with its last user, or at the next signal",
-                point.display()
+                unmounter.point().display()
             ));
-            let _ = fuse::unmount(&point, true);
+            let _ = unmounter.unmount(true);
         }
         true
     }));

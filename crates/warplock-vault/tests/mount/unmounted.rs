@@ -1,0 +1,105 @@
+//! Mounts that others unmount.
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::fs::{Mode, OFlags};
+use tempfile::TempDir;
+use warplock_vault::fuse::{Mount, Options, unmount};
+use warplock_vault::pass_through::PassThrough;
+use warplock_vault::{Settings, Vault, init};
+
+use crate::common::{Told, options, recipients};
+use crate::failing::end;
+use crate::harness::{can_mount, limited};
+
+/// Even before it has answered the kernel for the first time: that is no failure, and the vault is
+/// closed.
+#[test]
+fn however_soon() {
+    limited(|| {
+        if !can_mount() {
+            return;
+        }
+        let folder = TempDir::new().unwrap();
+        let (store, point) = (folder.path().join("store"), folder.path().join("point"));
+        fs::create_dir(&store).unwrap();
+        fs::create_dir(&point).unwrap();
+        let key = init(&store, &Settings::default(), "test", &recipients()).unwrap();
+        for _ in 0..20 {
+            let vault = Vault::open(&store, &key, options(&Told::default())).unwrap();
+            let other = thread::spawn({
+                let (point, start) = (point.clone(), Instant::now());
+                move || {
+                    while unmount(&point, false).is_err() {
+                        assert!(start.elapsed() < Duration::from_secs(30));
+                    }
+                }
+            });
+            let mount = Mount::new(Arc::new(vault), &point, &Options::default()).unwrap();
+            mount.wait().unwrap();
+            other.join().unwrap();
+            assert!(!store.join("warplock.journal").exists());
+        }
+    });
+}
+
+fn files_with(name: &str) -> (TempDir, Arc<PassThrough>) {
+    let folder = TempDir::new().unwrap();
+    fs::write(folder.path().join(name), name).unwrap();
+    let files = Arc::new(PassThrough::open(folder.path()).unwrap());
+    (folder, files)
+}
+
+/// Mounts one, detaches it while a file of it is held, and mounts another at the same place.
+fn mount_two(point: &Path, first: &Options) -> (Mount, File, Mount, [TempDir; 2]) {
+    let (below, files) = files_with("first");
+    let one = Mount::new(files, point, first).unwrap();
+    let path = OFlags::PATH | OFlags::CLOEXEC;
+    let file = rustix::fs::open(point.join("first"), path, Mode::empty()).unwrap();
+    unmount(point, true).unwrap();
+    let (below_other, files) = files_with("second");
+    let other = Mount::new(files, point, &Options::default()).unwrap();
+    (one, File::from(file), other, [below, below_other])
+}
+
+/// A mount that ends late leaves alone what is mounted in its place by then.
+#[test]
+fn another_mount_takes_the_place() {
+    limited(|| {
+        if !can_mount() {
+            return;
+        }
+        let point = TempDir::new().unwrap();
+        let (one, file, other, _below) = mount_two(point.path(), &Options::default());
+        drop(file);
+        one.wait().unwrap();
+        assert_eq!(fs::read(point.path().join("second")).unwrap(), b"second");
+        end(other);
+    });
+}
+
+/// So does one that has been idle for long enough.
+#[test]
+fn another_mount_takes_the_place_of_an_idle_one() {
+    limited(|| {
+        if !can_mount() {
+            return;
+        }
+        let point = TempDir::new().unwrap();
+        let idle = Options {
+            idle: Some(Duration::from_millis(200)),
+            ..Options::default()
+        };
+        let (one, file, other, _below) = mount_two(point.path(), &idle);
+        thread::sleep(Duration::from_secs(1));
+        assert_eq!(fs::read(point.path().join("second")).unwrap(), b"second");
+        drop(file);
+        one.wait().unwrap();
+        assert_eq!(fs::read(point.path().join("second")).unwrap(), b"second");
+        end(other);
+    });
+}
