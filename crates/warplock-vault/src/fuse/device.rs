@@ -57,19 +57,23 @@ fn for_kernel(options: &Options) -> String {
     format!("subtype={SUBTYPE},default_permissions{others}")
 }
 
+pub(super) fn for_helper(options: &Options) -> String {
+    let pick = |yes, one, other| if yes { one } else { other };
+    format!(
+        "fsname={},{},{},{},{}",
+        table::source_of(&options.name),
+        for_kernel(options),
+        pick(options.read_only, "ro", "rw"),
+        pick(options.suid, "suid", "nosuid"),
+        pick(options.dev, "dev", "nodev")
+    )
+}
+
 /// The helper sends the device over its standard input.
 fn by_helper(point: &Path, options: &Options) -> io::Result<OwnedFd> {
-    let pick = |yes, one, other| if yes { one } else { other };
-    let list = [
-        format!("fsname={}", table::source_of(&options.name)),
-        for_kernel(options),
-        pick(options.read_only, "ro", "rw").to_owned(),
-        pick(options.suid, "suid", "nosuid").to_owned(),
-        pick(options.dev, "dev", "nodev").to_owned(),
-    ];
     let (ours, its) = UnixStream::pair()?;
     let helper = Command::new("fusermount3")
-        .args(["-o", &list.join(","), "--"])
+        .args(["-o", &for_helper(options), "--"])
         .arg(point)
         .env("_FUSE_COMMFD", "0")
         .stdin(OwnedFd::from(its))

@@ -187,8 +187,8 @@ mod tests {
             name: name.into(),
             ..super::super::Options::default()
         };
-        let config = super::super::config(&options);
-        assert_eq!(config.mount_options[0], fuser::MountOption::FSName(source));
+        let list = super::super::device::for_helper(&options);
+        assert_eq!(list.split(',').next().unwrap(), format!("fsname={source}"));
     }
 
     #[test]
