@@ -126,7 +126,7 @@ struct AnyByteGroup {
 
     __device__ __forceinline__ uint32_t line(uint32_t j) const { return from ^ 16 * j; }
 
-    // Of one of two rows, the lines of a step's block: one or both of them anew.
+    // Of one of two rows, the lines of a step's block, one of which may be there already.
     template <int STEP>
     __device__ __forceinline__ void load(uint4 (&lines)[2], int which, uint32_t left) const {
         constexpr uint32_t LINE = STEP % 4;
