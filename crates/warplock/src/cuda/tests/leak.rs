@@ -251,6 +251,7 @@ impl Bench {
                 if split {
                     let (split, own) = hashed_apart(&link, &stream, located.work, each)?;
                     (located.split, buffers) = (Some(split), Some(own));
+                    located.any_byte = shift > 0;
                 }
                 subject = Some(Subject::Ours(launcher, mode, located));
             }
@@ -395,6 +396,7 @@ fn subjects() -> Vec<What> {
             }
             if info.mode == Mode::Gcm && splits {
                 add(LEN, true, 0);
+                add(LEN, true, 5);
             }
         }
     }
