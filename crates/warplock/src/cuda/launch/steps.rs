@@ -164,8 +164,7 @@ impl Launcher {
         let (raw, count) = at.raw_keys?;
         let decrypts = self.direction == Direction::Decrypt
             && matches!(self.mode, Mode::Ecb | Mode::Cbc | Mode::Xts);
-        let two = self.mode == Mode::Xts;
-        let hashes = self.mode == Mode::Gcm;
+        let (two, hashes) = (self.mode == Mode::Xts, self.mode == Mode::Gcm);
         let parts = u32::from(decrypts) | u32::from(two) << 1 | u32::from(hashes) << 2;
         Some(Step {
             name: "expand_keys".to_owned(),
@@ -361,12 +360,11 @@ impl Launcher {
 
     /// GCM for much text under one key: multiprocessors that hash, and others that encrypt.
     fn gcm_split<'a>(&self, at: &Located, split: &Split, key: &'a OneKey) -> Step<'a> {
-        let stem = match at.any_byte {
-            true => "gcm_split_any_byte",
-            false => "gcm_split",
-        };
+        let any_byte = if at.any_byte { "any_byte_" } else { "" };
+        let (way, bits) = (self.direction.name(), self.bits());
+        let tag_len = if finishes(at) { self.tag_len } else { 0 };
         Step {
-            name: format!("{stem}_{}_{}", self.direction.name(), self.bits()),
+            name: format!("gcm_split_{any_byte}{way}_{bits}"),
             family: Family::GCM_SPLIT,
             grid: Grid::Persistent(1),
             parameters: vec![
@@ -378,18 +376,14 @@ impl Launcher {
                 Parameter::Address(split.places),
                 Parameter::Number(split.hashers),
                 Parameter::Number(u32::from(at.plain)),
-                Parameter::Number(match finishes(at) {
-                    true => self.tag_len as u32,
-                    false => 0,
-                }),
+                Parameter::Number(tag_len as u32),
             ],
         }
     }
 
     /// GCM for long messages with one key: tags are made or compared.
     pub(crate) fn gcm_end(&self, at: &Located) -> Step<'static> {
-        let opens = self.direction == Direction::Decrypt;
-        self.gcm_finish(at, self.tag_len, opens)
+        self.gcm_finish(at, self.tag_len, self.direction == Direction::Decrypt)
     }
 
     /// GCM for a part of a message: its tag so far, whole and not compared.
