@@ -248,10 +248,10 @@ impl Bench {
             let launcher = Launcher::new(&job);
             if subject.is_none() {
                 let mut located = sheet.located(at.sheet);
+                located.any_byte = shift > 0;
                 if split {
                     let (split, own) = hashed_apart(&link, &stream, located.work, each)?;
                     (located.split, buffers) = (Some(split), Some(own));
-                    located.any_byte = shift > 0;
                 }
                 subject = Some(Subject::Ours(launcher, mode, located));
             }
