@@ -342,8 +342,8 @@ __device__ __forceinline__ void to_lines(uint4 (&rows)[N], uint32_t shift, uint3
     else to_lines_of<3>(rows, bits, lane);
 }
 
-// The ends of such rows are together 16 bytes of two lines that are not all ours. A byte each of the
-// first 16 lanes: where it lies from this lane's first line on, and the byte, of lane 0's first line.
+// The first line of such rows and the one after the last are ours in part, 16 bytes together. Each of
+// the first 16 lanes stores one: its offset from this lane's first line, and its value.
 __device__ __forceinline__ int32_t end_of_rows(uint32_t rows, uint32_t shift, uint32_t lane) {
     return (lane < shift ? 512 * int32_t(rows) : 0) - 15 * int32_t(lane);
 }

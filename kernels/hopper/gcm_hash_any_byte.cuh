@@ -9,7 +9,7 @@
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
-// With what hash_group wants of HashGroup.
+// The same interface as HashGroup, for hash_group.
 template <bool DECRYPT>
 struct AnyByteGroup {
     static constexpr uint32_t ROUND_BYTES = 4 * RING_STEP;
@@ -25,8 +25,8 @@ struct AnyByteGroup {
     Row rows[4] = {};        // that it copies
     uint32_t ends;           // see `end_of`
     bool more;               // whether there is a tile
-    // Of the two rows that it hashes: 16 times the blocks of zeros in front, from this lane's first of
-    // the batch on, and the bytes from the start of a line to that of a block.
+    // Of the two rows that it hashes: the bytes of zeros before the text, from this lane's first block
+    // of the batch on; in the lowest four bits, how far into its line the text begins.
     int32_t places[2];
 
     // Rarely needed, so not kept in registers.
@@ -191,7 +191,7 @@ struct AnyByteGroup {
     __device__ __forceinline__ int32_t place_of(int which) {
         const uint64_t stretch = stretch_of_row((lane() >> 2) + 8 * which);
         int32_t front = BATCH_BYTES * batches - (len_of(stretch) + 15 & ~15);
-        // Without zeros nothing ends.
+        // Without zeros there is no border to clear: never reached.
         if (front == 0) front = -int32_t(UNIT_BYTES);
         return front - 64 * int32_t(lane() & 3) | int32_t(stretch) & 15;
     }

@@ -348,7 +348,7 @@ __device__ __forceinline__ bool hash_tiles(const Work& work, GcmMessage* message
     });
     __syncthreads();
     if (threadIdx.x < FIRST_SCOUT) {
-        // At any byte they need more, which the scouts lack.
+        // Hashing at any byte needs more registers, which scouts give.
         if (ANY_BYTE) asm volatile("setmaxnreg.inc.sync.aligned.u32 176;");
         else asm volatile("setmaxnreg.inc.sync.aligned.u32 168;");
         hash_group<Group>(Tiles<DECRYPT>(work).usual);

@@ -29,7 +29,7 @@ pub(super) fn mount(point: &Path, options: &Options) -> io::Result<OwnedFd> {
     let data = format!(
         "fd={},rootmode={:o},user_id={},group_id={},{}",
         device.as_raw_fd(),
-        fs::metadata(point)?.mode(),
+        fs::metadata(point).map_err(io::Error::other)?.mode(),
         getuid().as_raw(),
         getgid().as_raw(),
         for_kernel(options)
@@ -43,7 +43,7 @@ pub(super) fn mount(point: &Path, options: &Options) -> io::Result<OwnedFd> {
     match rustix::mount::mount(source, point, "fuse", flags, Some(&*data)) {
         Ok(()) => Ok(device),
         Err(Errno::PERM) => by_helper(point, options),
-        // Of another kind: `NotFound` says that there is no device.
+        // Of another kind: callers take `NotFound` for a lack of /dev/fuse.
         Err(error) => Err(io::Error::other(io::Error::from(error))),
     }
 }
@@ -86,11 +86,15 @@ fn by_helper(point: &Path, options: &Options) -> io::Result<OwnedFd> {
             ))
         })?;
     let device = receive(&ours);
-    let said = helper.wait_with_output()?.stderr;
+    let output = helper.wait_with_output();
     if let Some(device) = device? {
         return Ok(device);
     }
-    let said = String::from_utf8_lossy(&said).trim().to_owned();
+    let output = output?;
+    let mut said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    if said.is_empty() {
+        said = format!("fusermount3 ended with {}", output.status);
+    }
     let kind = match said.contains("user_allow_other") {
         true => io::ErrorKind::PermissionDenied,
         false => io::ErrorKind::Other,

@@ -148,11 +148,12 @@ impl Mount {
         };
         let adapter = Adapter::new(fs, activity.clone(), writers.clone(), timeout, options);
         let config = config(options);
-        // Where there is none, `fs` was told that it is unmounted.
+        // Where this fails, dropping the adapter has told `fs` that it is unmounted.
         let session = match Session::from_fd(adapter, device, config.acl, config) {
             Ok(session) => session,
             // Unmounted before it answered the kernel's first question.
             Err(error) if error.kind() == io::ErrorKind::NotConnected => {
+                here.end();
                 let session = None;
                 return Ok(Mount { here, session });
             }
@@ -169,6 +170,7 @@ impl Mount {
             if served.is_err() {
                 let _ = place.unmount(true);
             }
+            place.end();
             served
         };
         let session = thread::Builder::new()
@@ -240,8 +242,8 @@ impl Mount {
             loop {
                 thread::sleep(pause);
                 match fs.upgrade() {
-                    Some(fs) => fs.tick(),
-                    None => return,
+                    Some(fs) if !here.has_ended() => fs.tick(),
+                    _ => return,
                 }
                 if idle.is_some_and(|idle| activity.idle() >= idle) {
                     // If a process's working folder keeps it busy: later.

@@ -3,11 +3,13 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::mount::UnmountFlags;
 
 use super::error::{Error, Result};
-use super::table::mounted_at;
+use super::table::{Mounted, mounted_at};
 
 /// Unmounts one mount, and no other that has taken its place.
 #[derive(Clone, Debug)]
@@ -16,6 +18,8 @@ pub struct Unmounter {
     /// The number of its device, which no other has while it is served; `None` where the table of
     /// mounts cannot be read, or it was gone.
     device: Option<String>,
+    /// Whether it is served no more. The next mount may have the same number.
+    ended: Arc<AtomicBool>,
 }
 
 impl Unmounter {
@@ -24,7 +28,17 @@ impl Unmounter {
         Unmounter {
             point: point.to_owned(),
             device: device_at(point).ok().flatten(),
+            ended: Arc::default(),
         }
+    }
+
+    /// Says that the mount is served no more.
+    pub(super) fn end(&self) {
+        self.ended.store(true, Ordering::Release);
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Acquire)
     }
 
     /// Where it is mounted.
@@ -36,13 +50,14 @@ impl Unmounter {
         self.device.as_deref()
     }
 
-    /// As [`unmount`].
+    /// As [`unmount`]; nothing if the mount has ended.
     ///
     /// # Errors
     /// [`Error::Busy`] if it is in use, also where it was detached before; [`Error::Unmount`] if the
     /// system refuses otherwise.
     pub fn unmount(&self, lazy: bool) -> Result<()> {
         match device_at(&self.point) {
+            _ if self.has_ended() => Ok(()),
             Ok(found) if found != self.device => Err(Error::Busy {
                 point: self.point.clone(),
             }),
@@ -52,7 +67,8 @@ impl Unmounter {
 }
 
 fn device_at(point: &Path) -> io::Result<Option<String>> {
-    Ok(mounted_at(point)?.map(|mounted| mounted.device))
+    let mounted = mounted_at(point)?.filter(Mounted::is_ours);
+    Ok(mounted.map(|mounted| mounted.device))
 }
 
 /// Unmounts what is mounted at `point`; `lazy`: even if it is in use, in which case it goes when

@@ -82,6 +82,31 @@ fn another_mount_takes_the_place() {
     });
 }
 
+/// So does one that has ended, though its file system lives on: the next mount has the same number.
+#[test]
+fn another_mount_follows_an_idle_one() {
+    limited(|| {
+        if !can_mount() {
+            return;
+        }
+        let point = TempDir::new().unwrap();
+        let idle = Options {
+            idle: Some(Duration::from_millis(200)),
+            ..Options::default()
+        };
+        let (_below, files) = files_with("first");
+        let one = Mount::new(files.clone(), point.path(), &idle).unwrap();
+        let unmounter = one.unmounter();
+        one.unmount().unwrap();
+        let (_below_other, others) = files_with("second");
+        let other = Mount::new(others, point.path(), &Options::default()).unwrap();
+        thread::sleep(Duration::from_secs(1));
+        unmounter.unmount(true).unwrap();
+        assert_eq!(fs::read(point.path().join("second")).unwrap(), b"second");
+        end(other);
+    });
+}
+
 /// So does one that has been idle for long enough.
 #[test]
 fn another_mount_takes_the_place_of_an_idle_one() {

@@ -134,7 +134,7 @@ impl PlanSheet {
             device_len: places.0,
             pieces,
             cut,
-            any_byte: (acorn || hashers.is_some()) && is_at_any_byte(batch),
+            any_byte: takes_any_byte(batch, hashers.is_some()),
             own_ivs,
             counted,
             raw_keys,
@@ -310,7 +310,7 @@ impl PlanSheet {
                 hashers: match self.any_byte {
                     true => policy::hashers(cipher, true).min(hashers.count),
                     // More than one GPC has would make two of them slow.
-                    false => policy::hashers(cipher, false).min(hashers.gpc),
+                    false => policy::hashers(cipher, false).min(hashers.largest_gpc),
                 },
             }),
             verdicts_to: [0; 2],
@@ -328,10 +328,9 @@ pub(super) fn cut(batch: &Checked<'_>, policy: &Policy) -> Cut {
 /// more take the one for aligned texts, slowly.
 pub(super) const TOO_LONG_FOR_ANY_BYTE: u64 = 1 << 37;
 
-/// Whether a text or its result begins elsewhere than at a multiple of 16, and a kernel for such texts
-/// can do the batch.
+/// Whether a text or its result begins elsewhere than at a multiple of 16.
 pub(super) fn is_at_any_byte(batch: &Checked<'_>) -> bool {
-    let lies_elsewhere = |region: Region, spans: &Spans<'_>| {
+    let is_unaligned = |region: Region, spans: &Spans<'_>| {
         let first = region.address();
         let bits = match *spans {
             Spans::Even { count, stride, .. } if count > 1 => first | stride as Address,
@@ -343,9 +342,16 @@ pub(super) fn is_at_any_byte(batch: &Checked<'_>) -> bool {
         };
         !bits.is_multiple_of(16)
     };
-    (1..TOO_LONG_FOR_ANY_BYTE).contains(&batch.text_bytes)
-        && (lies_elsewhere(batch.input, &batch.input_spans)
-            || !batch.in_place && lies_elsewhere(batch.output, &batch.output_spans))
+    batch.text_bytes > 0
+        && (is_unaligned(batch.input, &batch.input_spans)
+            || !batch.in_place && is_unaligned(batch.output, &batch.output_spans))
+}
+
+/// Whether a kernel for texts at any byte, of those which have one for aligned texts, too, does the
+/// batch. `splits`: some multiprocessors only hash.
+pub(super) fn takes_any_byte(batch: &Checked<'_>, splits: bool) -> bool {
+    let acorn = batch.info.mode == Mode::Acorn && batch.text_bytes < TOO_LONG_FOR_ANY_BYTE;
+    (acorn || splits) && is_at_any_byte(batch)
 }
 
 /// Whether messages are single blocks to encrypt without gaps, each with a key of its own.

@@ -25,7 +25,7 @@ pub(super) struct Hashers {
     /// if it has none.
     places: DeviceMemory,
     count: u32,
-    gpc: u32,
+    largest_gpc: u32,
 }
 
 /// The device's table of multiprocessors that may hash, and their number.
@@ -33,8 +33,8 @@ pub(super) struct Hashers {
 pub(super) struct HashersAt {
     pub(super) places: Address,
     pub(super) count: u32,
-    /// Those of one GPC.
-    pub(super) gpc: u32,
+    /// How many of them are in the largest GPC: the first ones.
+    pub(super) largest_gpc: u32,
 }
 
 impl Hashers {
@@ -96,7 +96,7 @@ impl Hashers {
         Ok(Some(Hashers {
             places,
             count: gpcs.iter().flatten().take(255).count() as u32,
-            gpc: largest.len().min(255) as u32,
+            largest_gpc: largest.len().min(255) as u32,
         }))
     }
 
@@ -105,7 +105,7 @@ impl Hashers {
         HashersAt {
             places: self.places.address(),
             count: self.count,
-            gpc: self.gpc,
+            largest_gpc: self.largest_gpc,
         }
     }
 }
@@ -161,9 +161,9 @@ impl Gpcs {
 /// their texts.
 pub(super) fn may_split(batch: &Checked<'_>, policy: &Policy) -> bool {
     let one = matches!(batch.keys, DeviceKeys::Host(Keys::One(_)));
-    // At any byte, half as much is done faster by the others.
+    // Less than twice as much is done faster by the others where texts are not aligned.
     let much = |from: u64| {
-        batch.text_bytes >= 2 * from || batch.text_bytes >= from && !is_at_any_byte(batch)
+        batch.text_bytes / 2 >= from || batch.text_bytes >= from && !is_at_any_byte(batch)
     };
     if batch.info.mode != Mode::Gcm || !one || !policy.gcm_split.is_some_and(much) {
         return false;

@@ -4,7 +4,7 @@
 use super::batch::{DeviceAad, DeviceIvs, DeviceKeys, DeviceTags, Region};
 use super::check::Checked;
 use super::indirect::DevicePlaces;
-use super::sheet::{PlanSheet, TOO_LONG_FOR_ANY_BYTE, are_blocks, cut, is_at_any_byte};
+use super::sheet::{PlanSheet, TOO_LONG_FOR_ANY_BYTE, are_blocks, cut, takes_any_byte};
 use super::split::HashersAt;
 use crate::cuda::launch::abi::{Address, Verdict, split_bytes};
 use crate::cuda::launch::pieces::{Cut, Lens, Messages, Pieces, Places, Unit};
@@ -137,8 +137,7 @@ impl PlanSheet {
         };
         let mut sheet = PlanSheet::assemble(&shape, places, given, multiprocessors, hashers);
         sheet.long = sheet.pieces.are_long(policy);
-        let acorn = batch.info.mode == Mode::Acorn;
-        sheet.any_byte = (acorn || hashers.is_some()) && is_at_any_byte(batch);
+        sheet.any_byte = takes_any_byte(batch, hashers.is_some());
         sheet
     }
 

@@ -21,7 +21,7 @@ use crate::Spans;
 const HASHERS: HashersAt = HashersAt {
     places: 0x77,
     count: 8,
-    gpc: 8,
+    largest_gpc: 8,
 };
 
 /// A region that is never accessed.

@@ -8,7 +8,7 @@ use super::super::{
     Device, DeviceAad, DeviceBatch, DeviceBuffer, DeviceIvs, DeviceTags, DeviceText, Plan,
 };
 use super::on_gpu::{cpu, device, random, read, uploaded};
-use super::{HASHERS, apart, region};
+use super::{HASHERS, apart, even, region};
 use crate::cpu::portable::{GhashKey, gf_mul};
 use crate::cuda::launch::abi::{MULTIPROCESSORS, split_bytes};
 use crate::cuda::launch::keys::OneKey;
@@ -68,6 +68,15 @@ fn much_text_in_even_units_is_split() {
     assert!(at([(0, 16_384), (65_536, 16_000)]));
     assert!(!at([(0, 16_384), (65_536, 32_768)]));
     assert!(at([(0, 16_384), (65_543, 16_384)]));
+    // However much text is not aligned, it is known not to be.
+    let len = 1 << 35;
+    let text = DeviceText::InPlace {
+        buffer: region(0x100_0000_0003, 4 * len),
+        spans: even(4, len),
+    };
+    let batch = Checked::new(sealing(&key, text, 4)).unwrap();
+    assert!(may_split(&batch, &ALWAYS));
+    assert!(PlanSheet::new(&batch, &ALWAYS, 132, Some(HASHERS)).any_byte);
     // Where a result lies further into its line than its text.
     let moved = |from: u64, to: u64| {
         let text = DeviceText::apart(
