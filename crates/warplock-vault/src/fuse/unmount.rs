@@ -56,8 +56,12 @@ impl Unmounter {
     /// [`Error::Busy`] if it is in use, also where it was detached before; [`Error::Unmount`] if the
     /// system refuses otherwise.
     pub fn unmount(&self, lazy: bool) -> Result<()> {
-        match device_at(&self.point) {
-            _ if self.has_ended() => Ok(()),
+        let found = device_at(&self.point);
+        // Asked last: what was found may be the next mount.
+        if self.has_ended() {
+            return Ok(());
+        }
+        match found {
             Ok(found) if found != self.device => Err(Error::Busy {
                 point: self.point.clone(),
             }),

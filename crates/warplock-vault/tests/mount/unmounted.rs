@@ -54,6 +54,18 @@ fn files_with(name: &str) -> (TempDir, Arc<PassThrough>) {
     (folder, files)
 }
 
+/// Of a mount that unmounts itself soon.
+fn idle() -> Options {
+    Options {
+        idle: Some(Duration::from_millis(200)),
+        ..Options::default()
+    }
+}
+
+fn assert_second(point: &Path) {
+    assert_eq!(fs::read(point.join("second")).unwrap(), b"second");
+}
+
 /// Mounts one, detaches it while a file of it is held, and mounts another at the same place.
 fn mount_two(point: &Path, first: &Options) -> (Mount, File, Mount, [TempDir; 2]) {
     let (below, files) = files_with("first");
@@ -77,32 +89,7 @@ fn another_mount_takes_the_place() {
         let (one, file, other, _below) = mount_two(point.path(), &Options::default());
         drop(file);
         one.wait().unwrap();
-        assert_eq!(fs::read(point.path().join("second")).unwrap(), b"second");
-        end(other);
-    });
-}
-
-/// So does one that has ended, though its file system lives on: the next mount has the same number.
-#[test]
-fn another_mount_follows_an_idle_one() {
-    limited(|| {
-        if !can_mount() {
-            return;
-        }
-        let point = TempDir::new().unwrap();
-        let idle = Options {
-            idle: Some(Duration::from_millis(200)),
-            ..Options::default()
-        };
-        let (_below, files) = files_with("first");
-        let one = Mount::new(files.clone(), point.path(), &idle).unwrap();
-        let unmounter = one.unmounter();
-        one.unmount().unwrap();
-        let (_below_other, others) = files_with("second");
-        let other = Mount::new(others, point.path(), &Options::default()).unwrap();
-        thread::sleep(Duration::from_secs(1));
-        unmounter.unmount(true).unwrap();
-        assert_eq!(fs::read(point.path().join("second")).unwrap(), b"second");
+        assert_second(point.path());
         end(other);
     });
 }
@@ -115,16 +102,33 @@ fn another_mount_takes_the_place_of_an_idle_one() {
             return;
         }
         let point = TempDir::new().unwrap();
-        let idle = Options {
-            idle: Some(Duration::from_millis(200)),
-            ..Options::default()
-        };
-        let (one, file, other, _below) = mount_two(point.path(), &idle);
+        let (one, file, other, _below) = mount_two(point.path(), &idle());
         thread::sleep(Duration::from_secs(1));
-        assert_eq!(fs::read(point.path().join("second")).unwrap(), b"second");
+        assert_second(point.path());
         drop(file);
         one.wait().unwrap();
-        assert_eq!(fs::read(point.path().join("second")).unwrap(), b"second");
+        assert_second(point.path());
+        end(other);
+    });
+}
+
+/// So does one that has ended, though its file system lives on: the next mount has the same number.
+#[test]
+fn another_mount_follows_an_idle_one() {
+    limited(|| {
+        if !can_mount() {
+            return;
+        }
+        let point = TempDir::new().unwrap();
+        let (_below, files) = files_with("first");
+        let one = Mount::new(files.clone(), point.path(), &idle()).unwrap();
+        let unmounter = one.unmounter();
+        one.unmount().unwrap();
+        let (_below_other, others) = files_with("second");
+        let other = Mount::new(others, point.path(), &Options::default()).unwrap();
+        thread::sleep(Duration::from_secs(1));
+        unmounter.unmount(true).unwrap();
+        assert_second(point.path());
         end(other);
     });
 }
