@@ -114,10 +114,8 @@ struct HashGroup {
     uint32_t tails; // bytes of their last blocks, 0 for 16
     bool more;      // whether there is a tile
 
-    // What was loaded of two rows, a step ahead.
-    struct Texts {
-        uint4 x, y;
-    };
+    // What is loaded of two rows, a step ahead.
+    using Texts = Blocks;
 
     __device__ __forceinline__ explicit HashGroup(uint32_t usual)
         : batches(usual), usual(usual) {
@@ -189,9 +187,7 @@ struct HashGroup {
     }
 
     // The blocks that were loaded.
-    __device__ __forceinline__ Blocks blocks(const Texts& next) const {
-        return {next.x, next.y};
-    }
+    __device__ __forceinline__ Blocks blocks(const Texts& next) const { return next; }
 
     // After step `STEP` has begun and the next one's operands are made: copies what comes a batch
     // later over what was loaded, and loads text of the step after the next. The last step but one

@@ -492,27 +492,7 @@ WARPLOCK_GCM_SPLIT(192, 12)
 WARPLOCK_GCM_SPLIT(256, 14)
 WARPLOCK_SHARED(gcm_split, SPLIT_SHARED);
 
-// Records on which multiprocessor each block runs. The blocks of a cluster are neighbours.
-__device__ __forceinline__ void say_where(uint32_t* out) {
-    if (threadIdx.x != 0) return;
-    uint32_t multiprocessor;
-    asm("mov.u32 %0, %%smid;" : "=r"(multiprocessor));
-    out[blockIdx.x] = multiprocessor;
-    // So that other blocks get other multiprocessors, as far as there are any.
-    const uint64_t from = clock64();
-    while (clock64() - from < 10000) {}
-}
-#define WARPLOCK_NEIGHBOURS(N)                                                                  \
-    extern "C" __global__ void __cluster_dims__(N) __launch_bounds__(32)                        \
-        neighbours_##N(uint32_t* out) {                                                         \
-        say_where(out);                                                                         \
-    }
-WARPLOCK_NEIGHBOURS(2)
-WARPLOCK_NEIGHBOURS(3)
-WARPLOCK_NEIGHBOURS(4)
-WARPLOCK_NEIGHBOURS(5)
-WARPLOCK_NEIGHBOURS(6)
-WARPLOCK_NEIGHBOURS(7)
-WARPLOCK_NEIGHBOURS(8)
-
 #endif
+
+// Its kernels find the multiprocessors that may hash.
+#include "neighbours.cuh"

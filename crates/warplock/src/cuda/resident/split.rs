@@ -85,8 +85,9 @@ impl Hashers {
         let Some(largest) = gpcs.first() else {
             return Ok(None);
         };
+        let numbers: Vec<usize> = gpcs.iter().flatten().copied().take(255).collect();
         let mut table = vec![0_u8; MULTIPROCESSORS];
-        for (place, &number) in gpcs.iter().flatten().take(255).enumerate() {
+        for (place, &number) in numbers.iter().enumerate() {
             table[number] = place as u8 + 1;
         }
         let places = link.device(table.len())?;
@@ -95,8 +96,8 @@ impl Hashers {
         stream.wait("numbering multiprocessors by GPC")?;
         Ok(Some(Hashers {
             places,
-            count: gpcs.iter().flatten().take(255).count() as u32,
-            largest_gpc: largest.len().min(255) as u32,
+            count: numbers.len() as u32,
+            largest_gpc: largest.len().min(numbers.len()) as u32,
         }))
     }
 
