@@ -339,6 +339,18 @@ def test_parts_of_many_machines():
         warplock.PartSealer(bytes(32), len(text), first.header)
 
 
+def test_no_thread_is_an_error_like_any_other():
+    pathlib.Path("a").write_bytes(bytes(1 << 20))
+    program = "import warplock; warplock.encrypt_file('a', 'a.wl', key=bytes(32))"
+    # No thread gets such a stack.
+    environment = os.environ | {"RUST_MIN_STACK": "1000000000000"}
+    command = [sys.executable, "-P", "-c", program]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "Error: cannot start a thread" in done.stderr
+    assert os.listdir() == ["a"]
+
+
 def test_progress_may_stop_the_work():
     with open("a", "wb") as file:
         file.truncate(1 << 30)

@@ -49,6 +49,7 @@ pub mod research;
 mod source;
 mod tables;
 mod test;
+mod threads;
 pub mod trials;
 
 pub use bits::{Autocorrelation, BitBalance};

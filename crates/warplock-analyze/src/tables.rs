@@ -6,6 +6,7 @@ use std::ops::Range;
 use crate::correlation::Direction;
 use crate::data::Plane;
 use crate::histogram::Histogram;
+use crate::threads::in_threads;
 
 /// Bytes that stay in the L1 cache while every table takes them. A sum of as
 /// many products fits 32 bits.
@@ -31,19 +32,11 @@ impl Tables {
         if share >= bytes.len() {
             return part(bytes, 0..bytes.len(), lags);
         }
-        std::thread::scope(|scope| {
-            let starts = (0..bytes.len()).step_by(share);
-            let workers: Vec<_> = starts
-                .map(|start| {
-                    let range = start..(start + share).min(bytes.len());
-                    scope.spawn(move || part(bytes, range, lags))
-                })
-                .collect();
-            let parts = workers
-                .into_iter()
-                .map(|worker| worker.join().expect("counting does not panic"));
-            parts.reduce(Tables::plus).expect("there is a part")
-        })
+        let starts = (0..bytes.len()).step_by(share);
+        let ranges = starts.map(|start| start..(start + share).min(bytes.len()));
+        let parts = in_threads(ranges, |range| part(bytes, range, lags));
+        let sum = parts.into_iter().reduce(Tables::plus);
+        sum.expect("there is a part")
     }
 
     fn plus(mut self, other: Tables) -> Tables {

@@ -23,6 +23,9 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
+    /// The system started no thread.
+    #[error("cannot start a thread: {0}")]
+    NoThread(io::Error),
     /// The request cannot be done; says why, and what to do.
     #[error("{0}")]
     Input(String),

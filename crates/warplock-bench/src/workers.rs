@@ -3,8 +3,9 @@
 use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// Cuts `0..total` into pieces of `piece` and runs `work` on each, on `threads` threads, each with
 /// its own state. After an error no further piece is begun.
@@ -32,8 +33,15 @@ pub(crate) fn run<S>(
     };
     // No more threads than pieces: each state may be large.
     let threads = total.div_ceil(piece).min(threads.get() as u64);
-    std::thread::scope(|scope| {
-        let others: Vec<_> = (1..threads).map(|_| scope.spawn(worker)).collect();
+    thread::scope(|scope| {
+        let start = |_| {
+            let thread = thread::Builder::new().spawn_scoped(scope, worker);
+            thread.map_err(|error| {
+                next.store(total, Ordering::Relaxed);
+                Error::NoThread(error)
+            })
+        };
+        let others = (1..threads).map(start).collect::<Result<Vec<_>>>()?;
         let mut outcome = worker();
         for other in others {
             let theirs = other
@@ -50,7 +58,6 @@ mod tests {
     use std::sync::Mutex;
 
     use super::*;
-    use crate::Error;
 
     #[test]
     fn every_piece_once_and_an_error_stops() {

@@ -102,7 +102,9 @@ pub fn run(
         Ok(report)
     };
     let parts = thread::scope(|scope| {
-        let threads: Vec<_> = (1..threads.get()).map(|_| scope.spawn(work)).collect();
+        // Where no more threads may start, those that run do the work.
+        let start = |_| thread::Builder::new().spawn_scoped(scope, work).ok();
+        let threads: Vec<_> = (1..threads.get()).map_while(start).collect();
         let mut parts = vec![work()];
         for thread in threads {
             let part = thread.join();

@@ -64,6 +64,11 @@ impl Failure {
         Failure::error(format_args!("{doing}: {}", reason(error))).coded("io")
     }
 
+    /// The system started no thread.
+    pub(crate) fn no_thread(error: &io::Error) -> Self {
+        Failure::io("cannot start a thread", error)
+    }
+
     /// An error while writing. If the reader closed the pipe, this process is to die by SIGPIPE,
     /// unless its parent had that signal ignored.
     pub(crate) fn writing(error: &io::Error) -> Self {

@@ -48,7 +48,7 @@ pub(crate) fn pump<W: Write + Send + 'static>(
     }
     let (read, pieces) = sync_channel(1);
     let (write, worked) = sync_channel(1);
-    let no_thread = |error| Failure::io("cannot start a thread", &error);
+    let no_thread = |error| Failure::no_thread(&error);
     // Not joined: when writing fails, it may be waiting for input that never comes.
     thread::Builder::new()
         .spawn(move || read_pieces(input.file, len, &free, &read))

@@ -193,6 +193,12 @@ pub enum Error {
     /// The output could not be written, for the system's reason: a full disk, a closed pipe.
     #[error("writing the output failed: {0}")]
     Write(#[source] io::Error),
+    /// The system started no thread.
+    #[error(
+        "cannot start a thread: {0}; limits are those of memory and threads (ulimit -v, -u) and a \
+         container's (pids.max)"
+    )]
+    NoThread(#[source] io::Error),
     /// A file has the output's name, and was not to be replaced.
     #[error("the output exists already")]
     OutputExists,
@@ -256,12 +262,13 @@ impl Error {
         }
     }
 
-    /// The system's kind of a failed read or write.
+    /// The system's kind of a failed read or write, or of a thread that did not start.
     pub fn io_kind(&self) -> Option<io::ErrorKind> {
         match self {
             Error::Read(source)
             | Error::Write(source)
             | Error::Create(source)
+            | Error::NoThread(source)
             | Error::Keyring(warplock_keyring::Error::Io { source, .. }) => Some(source.kind()),
             _ => None,
         }

@@ -119,17 +119,18 @@ pub fn rekey_file(
     let start = found.envelope.encoded_len();
     let (reader, writer) = io::pipe().map_err(Error::Read)?;
     let (opened, sealed) = thread::scope(|scope| {
-        let opening = scope.spawn(|| {
+        let opening = thread::Builder::new().spawn_scoped(scope, || {
             let source = Source::positioned(&target.file, start..target.len);
             let key = InputKey::from(&found.key);
             open(source, Sink::sequential(writer), &key, pipeline)
         });
+        let opening = opening.map_err(Error::NoThread)?;
         let key = InputKey::from(&fresh);
         let sealed = seal(Source::sequential(reader), sink, &key, pipeline);
         let opened = opening.join();
         let opened = opened.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        (opened, sealed)
-    });
+        Ok::<_, Error>((opened, sealed))
+    })?;
     let len = match (opened, sealed) {
         // The pipe broke because the other side had failed.
         (Err(Error::Write(_)), Err(error)) | (Err(error), _) | (_, Err(error)) => {

@@ -74,7 +74,7 @@ impl Progress {
                 work()
             });
             // A limit on threads is the machine's, no fault of the library.
-            let thread = started.map_err(Error::Read)?;
+            let thread = started.map_err(Error::NoThread)?;
             while end.recv_timeout(BEAT) == Err(RecvTimeoutError::Timeout) {
                 if !monitor.is_cancelled() && !self.tell(monitor.done()) {
                     monitor.cancel();

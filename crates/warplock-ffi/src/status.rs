@@ -134,6 +134,7 @@ impl From<warplock_container::Error> for Fault {
                     Err(source) => Fault::new(WL_ERR_IO, source.to_string()),
                 };
             }
+            Error::NoThread(_) => WL_ERR_IO,
             Error::KeyLength { .. } => WL_ERR_KEY_LENGTH,
             Error::WrongKey => WL_ERR_WRONG_KEY,
             Error::Chunk { .. }

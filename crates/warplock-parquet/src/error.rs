@@ -130,6 +130,12 @@ pub enum Error {
     /// The result could not be written.
     #[error("cannot write: {0}")]
     Write(#[source] io::Error),
+    /// The system started no thread.
+    #[error(
+        "cannot start a thread: {0}; limits are those of memory and threads (ulimit -v, -u) and a \
+         container's (pids.max)"
+    )]
+    NoThread(#[source] io::Error),
     /// The engine failed.
     #[error(transparent)]
     Engine(#[from] warplock::Error),

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use warplock_container::{Monitor, Result};
+use warplock_container::{Error, Monitor, Result};
 
 use crate::errors;
 
@@ -36,11 +36,16 @@ pub(crate) fn watch<T: Send>(
     let (result, raised) = py.detach(|| {
         thread::scope(|scope| {
             let (done, end) = channel::<()>();
-            let thread = scope.spawn(move || {
+            let started = thread::Builder::new().spawn_scoped(scope, move || {
                 // Dropped at the end, even by a panic.
                 let _done = done;
                 work()
             });
+            // A limit on threads is the machine's, no fault of the library.
+            let thread = match started {
+                Ok(thread) => thread,
+                Err(error) => return (Err(Error::NoThread(error)), None),
+            };
             let mut raised = None;
             while end.recv_timeout(BEAT) == Err(RecvTimeoutError::Timeout) {
                 if raised.is_some() {

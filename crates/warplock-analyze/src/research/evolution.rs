@@ -14,6 +14,7 @@ use crate::entropy::{Entropy, entropy_term};
 use crate::random::Random;
 use crate::tables::Tables;
 use crate::test::Test;
+use crate::threads::in_threads;
 
 /// Generators of a generation.
 const POPULATION: usize = 48;
@@ -196,19 +197,11 @@ impl Measure for Threads {
         seed: u64,
     ) -> Result<Vec<f64>, Infallible> {
         let share = generators.len().div_ceil(self.0.get());
-        Ok(std::thread::scope(|scope| {
-            let parts = generators.chunks(share).map(|part| {
-                scope.spawn(move || {
-                    let costs = part.iter().map(|one| cost(one, keys, seed));
-                    costs.collect::<Vec<_>>()
-                })
-            });
-            let workers: Vec<_> = parts.collect();
-            let costs = workers.into_iter();
-            costs
-                .flat_map(|worker| worker.join().expect("measuring does not panic"))
-                .collect()
-        }))
+        let costs = in_threads(generators.chunks(share), |part| {
+            let costs = part.iter().map(|one| cost(one, keys, seed));
+            costs.collect::<Vec<_>>()
+        });
+        Ok(costs.concat())
     }
 }
 

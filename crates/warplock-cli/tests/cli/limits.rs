@@ -122,3 +122,49 @@ fn too_little_memory_is_one_line() {
         }
     }
 }
+
+/// Threads that help are done without; one that is needed is an error like any other.
+#[test]
+fn no_more_threads_are_less_speed_or_one_line() {
+    let folder = Folder::new();
+    // No thread gets such a stack.
+    let run = |args: &[&str]| {
+        let mut command = folder.command(args);
+        command.stdin(Stdio::null());
+        Outcome::of(command.env("RUST_MIN_STACK", "1000000000000"))
+    };
+    let text = pattern(3 << 20);
+    folder.write("in", &text);
+    run(&["encrypt", "-R", "recipient.txt", "in"]).code(0);
+    run(&["decrypt", "-i", "key.txt", "-o", "out", "in.wl"]).code(0);
+    assert_eq!(folder.read("out"), text);
+
+    std::fs::create_dir(folder.path("tree")).unwrap();
+    for name in ["tree/a", "tree/b", "tree/c"] {
+        folder.write(name, &text);
+    }
+    run(&["bulk", "encrypt", "-R", "recipient.txt", "tree", "sealed"]).code(0);
+    run(&["bulk", "decrypt", "-i", "key.txt", "sealed", "opened"]).code(0);
+    assert_eq!(folder.read("opened/b"), text);
+    run(&["analyze", "in", "--threads", "4"]).code(0);
+
+    let sealed = folder.read("in.wl");
+    run(&[
+        "rewrap",
+        "--rekey",
+        "-i",
+        "key.txt",
+        "-R",
+        "recipient.txt",
+        "in.wl",
+    ])
+    .code(1)
+    .says("in.wl: cannot start a thread");
+    assert_eq!(folder.read("in.wl"), sealed);
+    folder.write("key16", &text[..16]);
+    let ecb = ["raw", "encrypt", "--algorithm", "aes-128-ecb"];
+    run(&[&ecb[..], &["--key", "@key16", "-i", "in", "-o", "raw"]].concat())
+        .code(2)
+        .says("cannot start");
+    assert!(!folder.path("raw").exists());
+}

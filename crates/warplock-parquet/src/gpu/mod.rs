@@ -23,7 +23,7 @@ use self::group::Groups;
 use self::open::Opening;
 use self::queue::{Filling, Queue};
 use crate::decrypt::{Options, convert};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::files::Mapped;
 use crate::keys::KeySource;
 
@@ -110,8 +110,15 @@ impl GpuDecryption {
         let lanes = &mut self.lanes;
         let make = || Ok(Lane::new(device, PART)?);
         let (noted, opened) = thread::scope(|scope| {
-            scope.spawn(|| lanes.run(threads, make, |lanes| filling.work(lanes)));
-            let opened = scope.spawn(|| opening.run(&queue));
+            let start = || thread::Builder::new();
+            let opened = start().spawn_scoped(scope, || opening.run(&queue));
+            let opened = opened.map_err(Error::NoThread)?;
+            let fill = || lanes.run(threads, make, |lanes| filling.work(lanes));
+            if let Err(error) = start().spawn_scoped(scope, fill) {
+                // The other thread waits for groups.
+                queue.quit();
+                return Err(Error::NoThread(error));
+            }
             let alloc = |len| Ok(device.alloc(len)?);
             let mut groups = Groups::new(place, &alloc, &queue, source, &transport, engine);
             let mut source = Mapped {
@@ -123,8 +130,8 @@ impl GpuDecryption {
             groups.end();
             let opened = opened.join();
             let opened = opened.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            (noted, opened)
-        });
+            Ok::<_, Error>((noted, opened))
+        })?;
         // All that was queued is done, also after an error.
         opened?;
         plain.truncate(noted? as usize);

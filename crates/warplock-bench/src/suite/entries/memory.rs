@@ -1,6 +1,7 @@
 //! The same work in memory, without files: the CPU's own speed.
 
 use std::num::NonZeroUsize;
+use std::thread;
 
 use warplock::Engine;
 
@@ -121,11 +122,12 @@ fn row(
 fn run(engine: &Engine, shares: &mut [Share], repeats: usize) -> Result<()> {
     let work = |share: &mut Share| (0..repeats).try_for_each(|_| share.encrypt(engine));
     let (first, others) = shares.split_first_mut().expect("at least one thread");
-    std::thread::scope(|scope| {
-        let others: Vec<_> = others
-            .iter_mut()
-            .map(|share| scope.spawn(move || work(share)))
-            .collect();
+    thread::scope(|scope| {
+        let start = |share| {
+            let thread = thread::Builder::new().spawn_scoped(scope, move || work(share));
+            thread.map_err(Error::NoThread)
+        };
+        let others = others.iter_mut().map(start).collect::<Result<Vec<_>>>()?;
         let mut outcome = work(first);
         for other in others {
             let theirs = other

@@ -179,9 +179,11 @@ fn in_threads(jobs: usize, work: impl Fn(usize) -> Result<()> + Sync) -> Result<
     let start = Instant::now();
     thread::scope(|scope| {
         let work = &work;
-        let threads: Vec<_> = (0..jobs)
-            .map(|job| scope.spawn(move || work(job)))
-            .collect();
+        let start = |job| {
+            let thread = thread::Builder::new().spawn_scoped(scope, move || work(job));
+            thread.map_err(Error::NoThread)
+        };
+        let threads = (0..jobs).map(start).collect::<Result<Vec<_>>>()?;
         threads.into_iter().try_for_each(|thread| {
             thread
                 .join()

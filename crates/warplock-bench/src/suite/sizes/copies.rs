@@ -3,12 +3,13 @@
 
 use std::num::NonZeroUsize;
 use std::sync::{Mutex, PoisonError};
+use std::thread;
 use std::time::Instant;
 
 use warplock::cuda::{DeviceBuffer, PinnedBuffer, Stream};
 
 use crate::Sample;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::gpu::Gpu;
 use crate::measure::Plan;
 
@@ -73,13 +74,14 @@ pub(super) fn measure(
         let pieces = Mutex::new(from.chunks(PIECE).zip(to.chunks_mut(PIECE)));
         let next = || pieces.lock().unwrap_or_else(PoisonError::into_inner).next();
         let start = Instant::now();
-        let carried = std::thread::scope(|scope| {
+        let carried = thread::scope(|scope| {
             for _ in 1..threads.get() {
-                scope.spawn(|| {
+                let copying = thread::Builder::new().spawn_scoped(scope, || {
                     while let Some((from, to)) = next() {
                         to.copy_from_slice(from);
                     }
                 });
+                copying.map_err(Error::NoThread)?;
             }
             carry(&mut lanes, || {
                 (0..LANE / PIECE).filter_map(|_| next()).count() > 0

@@ -166,7 +166,9 @@ fn spread(
     let threads = threads.min(count.div_ceil(each as u64)).max(1);
     thread::scope(|scope| {
         let run = || worker().inspect_err(|_| failed.store(true, Ordering::Relaxed));
-        let others: Vec<_> = (1..threads).map(|_| scope.spawn(run)).collect();
+        // Where no more threads may start, those that run do the work.
+        let start = |_| thread::Builder::new().spawn_scoped(scope, run).ok();
+        let others: Vec<_> = (1..threads).map_while(start).collect();
         let mut outcome = run();
         for other in others {
             let theirs = other
@@ -192,7 +194,7 @@ fn in_order(
 ) -> Result<Done> {
     thread::scope(|scope| {
         let (sender, receiver) = sync_channel::<Result<Piece>>(1);
-        scope.spawn(move || {
+        let reading = thread::Builder::new().spawn_scoped(scope, move || {
             let mut first = 0;
             while let Some(piece) = streams.next(first, most).transpose() {
                 let (count, is_last) = match &piece {
@@ -206,6 +208,7 @@ fn in_order(
                 }
             }
         });
+        reading.map_err(|error| Failure::no_thread(&error))?;
         let mut sum = Done::default();
         for piece in receiver {
             let mut piece = piece?;

@@ -90,15 +90,22 @@ impl CudaBackend {
     /// Allocates the buffers of a ring on a thread near the device, so that they are near it, too.
     fn warmed(self) -> Result<Self, Failure> {
         let warm = || {
-            self.near.iter().for_each(Cores::pin_thread);
             let mut lease = self.take_ring();
             lease.1.as_mut().map_or(Ok(()), Ring::warm)
         };
-        let warmed = thread::scope(|scope| scope.spawn(warm).join());
-        match warmed {
-            Ok(warmed) => warmed.map(|()| self),
-            Err(panic) => std::panic::resume_unwind(panic),
-        }
+        let warm_near = || {
+            self.near.iter().for_each(Cores::pin_thread);
+            warm()
+        };
+        let warmed = thread::scope(|scope| {
+            let Ok(thread) = thread::Builder::new().spawn_scoped(scope, warm_near) else {
+                // No more threads may start. This one stays where it is.
+                return warm();
+            };
+            let warmed = thread.join();
+            warmed.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        });
+        warmed.map(|()| self)
     }
 
     /// A ring that no other job uses; waits until there is one.
