@@ -341,7 +341,12 @@ def test_parts_of_many_machines():
 
 def test_no_thread_is_an_error_like_any_other():
     pathlib.Path("a").write_bytes(bytes(1 << 20))
-    program = "import warplock; warplock.encrypt_file('a', 'a.wl', key=bytes(32))"
+    # Engines with more threads say it themselves.
+    program = """if True:
+        import warplock
+        engine = warplock.Engine("cpu", threads=1)
+        warplock.encrypt_file("a", "a.wl", key=bytes(32), engine=engine)
+    """
     # No thread gets such a stack.
     environment = os.environ | {"RUST_MIN_STACK": "1000000000000"}
     command = [sys.executable, "-P", "-c", program]
