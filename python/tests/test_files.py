@@ -347,8 +347,8 @@ def test_no_thread_is_an_error_like_any_other():
         engine = warplock.Engine("cpu", threads=1)
         warplock.encrypt_file("a", "a.wl", key=bytes(32), engine=engine)
     """
-    # No thread gets such a stack.
-    environment = os.environ | {"RUST_MIN_STACK": "1000000000000"}
+    # No thread gets a stack of more than the address space.
+    environment = os.environ | {"RUST_MIN_STACK": "200000000000000"}
     command = [sys.executable, "-P", "-c", program]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 1

@@ -127,11 +127,11 @@ fn too_little_memory_is_one_line() {
 #[test]
 fn no_more_threads_are_less_speed_or_one_line() {
     let folder = Folder::new();
-    // No thread gets such a stack.
+    // No thread gets a stack of more than the address space.
     let run = |args: &[&str]| {
         let mut command = folder.command(args);
         command.stdin(Stdio::null());
-        Outcome::of(command.env("RUST_MIN_STACK", "1000000000000"))
+        Outcome::of(command.env("RUST_MIN_STACK", "200000000000000"))
     };
     let text = pattern(3 << 20);
     folder.write("in", &text);
