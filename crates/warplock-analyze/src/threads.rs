@@ -4,7 +4,7 @@ use std::panic::resume_unwind;
 use std::thread;
 
 /// The results of `work` for each item, in order, each in a thread of its own. Where no more threads
-/// may start, this one does the work.
+/// may start, the caller's thread does the work.
 pub(crate) fn in_threads<T: Clone + Send, R: Send>(
     items: impl Iterator<Item = T>,
     work: impl Fn(T) -> R + Sync,

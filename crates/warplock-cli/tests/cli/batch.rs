@@ -117,11 +117,11 @@ fn files_that_do_not_belong_together_are_refused() {
 fn memory_does_not_grow_with_the_files() {
     let folder = generated("8M");
     for way in ["-o out", "> out"] {
-        // 256 MB are read and 128 MB written. glibc reserves 64 MB for each thread that allocates,
-        // in which the limit would leave little for the rest, or much.
+        // 256 MB are read and 128 MB written. With one arena: glibc would reserve 64 MB of addresses
+        // for each thread, and the limit count those instead of what the program takes.
         let script = format!(
-            "ulimit -v 250000; MALLOC_ARENA_MAX=1 exec \"$0\" entries encrypt --keys d/keys.bin -i d/plains.bin \
-             --threads 2 {way}"
+            "ulimit -v 250000; MALLOC_ARENA_MAX=1 exec \"$0\" entries encrypt --keys d/keys.bin \
+             -i d/plains.bin --threads 2 {way}"
         );
         let mut shell = Command::new("sh");
         shell.args(["-c", &script, env!("CARGO_BIN_EXE_warplock")]);
